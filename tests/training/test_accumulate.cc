@@ -72,7 +72,7 @@ const Row k_tasks[] = {
        o.horizon = 2;
        o.period = 1;
        o.missing = "interpolate";
-       return make_forecast(o, "1\n3\n2\n4\n\n6\n5\n9\n", "series");  // a target is missing
+       return make_forecast(o, "1\n3\n2\n4\nNA\n6\n5\n9\n7\n8\n", "series");  // a target is missing
      }},
     {"classify", [](std::int64_t batch, Penalties p) -> std::shared_ptr<const Task> {
        auto o = with_rows<ClassifyOptions>(batch, p.activation, p.temporal);
@@ -144,8 +144,9 @@ double largest_difference(const TensorMap& a, const TensorMap& b) {
 TEST_CASE("each task moves by many small batches as by a large one, with and without penalties") {
   const auto backend = make_backend("cpu", {.threads = 1});
   for (const Row& row : k_tasks)
-    for (const Penalties p : {Penalties{0, 0}, Penalties{2, 0}, Penalties{0, 1}, Penalties{2, 1}}) {
-      CAPTURE(row.name);
+    for (const Penalties p : {Penalties{0, 0}, Penalties{2, 1}}) {
+      const std::string name = row.name;
+      CAPTURE(name);
       CAPTURE(p.activation);
       CAPTURE(p.temporal);
       const auto large = row.make(k_rows, p);
@@ -230,7 +231,8 @@ std::shared_ptr<const Task> steps_task(const Loss& loss) {
 TEST_CASE("a loss of one's own over real steps is averaged over the steps of all batches") {
   const auto backend = make_backend("cpu", {.threads = 1});
   for (const Loss& loss : k_losses) {
-    CAPTURE(loss.name);
+    const std::string name = loss.name;
+    CAPTURE(name);
     const auto task = steps_task(loss);
     const Batch both[] = {steps_batch({1, 50, 7})}, single[] = {steps_batch({1}), steps_batch({50}), steps_batch({7})},
                 pairs[] = {steps_batch({1, 50}), steps_batch({7})};

@@ -163,7 +163,7 @@ TEST_CASE("a run that is extended says how its learning rate jumps, and one that
     o.stop_at = stop_at;
     o.folder = "run";
     o.vfs = &vfs;
-    o.resume = true;
+    o.resume = vfs.exists("run/last.safetensors");
     std::string text;
     o.warn = [&](const std::string& line) { text += line + "\n"; };
     Trainer(std::make_shared<Constant>(), *backend, o).fit();

@@ -5,6 +5,7 @@
 // the rate grows a decade in a few updates, the noise of the batches is larger than what the loss falls.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/train/loop/device_model.h"
 #include "core/train/update/schedule.h"
@@ -23,6 +24,7 @@ struct Round {
 };
 constexpr Round k_rounds[] = {{0.5, 4}, {2, 3}, {4, 2}};
 constexpr double k_close = 0.02;             // of what the loss fell: the best two rates are equally good
+constexpr double k_neighbors = 3.5;          // ratio of neighboring rates, at most
 constexpr std::int64_t k_looks = 4;          // at the loss of a short run; the lowest counts, as in a run's best model
 constexpr std::int64_t k_shortest = 10;      // updates of a short run
 constexpr std::int64_t k_most_batches = 32;  // of the validation set
@@ -149,6 +151,16 @@ std::vector<double> rates_below(double highest, double lowest) {
   return rates;
 }
 
+// The rate of the first trial, the best one; of two neighbors that are equally good one between them, in two digits.
+double best_of(std::span<const LrTrial> sorted, double loss_at_start) {
+  const LrTrial& best = sorted[0];
+  if (sorted.size() < 2 || sorted[1].loss - best.loss > k_close * (loss_at_start - best.loss)) return best.lr;
+  const double other = sorted[1].lr;
+  if (std::max(best.lr, other) > k_neighbors * std::min(best.lr, other)) return best.lr;
+  const double between = std::sqrt(best.lr * other), digit = std::pow(10.0, std::floor(std::log10(between)) - 1);
+  return std::round(between / digit) * digit;
+}
+
 }  // namespace
 
 LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
@@ -178,8 +190,7 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
     rates.clear();
     for (const LrTrial& t : round) rates.push_back(t.lr);
   }
-  const bool is_close = round.size() > 1 && round[1].loss - round[0].loss <= k_close * (start - round[0].loss);
-  result.suggested = is_close ? std::sqrt(round[0].lr * round[1].lr) : round[0].lr;
+  result.suggested = best_of(round, start);
   return result;
 }
 

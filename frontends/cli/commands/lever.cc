@@ -169,13 +169,15 @@ bool sets_key(std::span<const Change> changes, std::string_view key) {
   });
 }
 
-// The main metrics of the task. MASE has a scale of its own for each period, and the loss of a language model is the
-// logarithm of its perplexity.
+// The main metrics of the task. MASE has a scale of its own for each period. The loss of a language model, in nats per
+// token, serves as its metrics do, unless a change sets what a token is.
 std::vector<LeverMetric> metrics_for(unsigned uses, std::span<const Change> changes) {
+  constexpr std::string_view k_token_keys[] = {"data.tokens", "data.vocabulary", "data.min_count"};
+  const bool same_tokens = std::ranges::none_of(k_token_keys, [&](auto key) { return sets_key(changes, key); });
   std::vector<LeverMetric> metrics;
   for (const MainMetric& metric : find_task_kind(uses)->row.metrics) {
     const bool has_other_scale = metric.name == "mase" && sets_key(changes, "data.period");
-    const bool is_loss = metric.name == "perplexity" && uses == k_language_model;
+    const bool is_loss = uses == k_language_model && (same_tokens || metric.name == "perplexity");
     if (!metric.name.empty() && !has_other_scale && !is_loss)
       metrics.push_back({std::string(metric.name), metric.higher_is_better});
   }

@@ -17,6 +17,7 @@
 #include "frontends/python/arrays.h"
 #include "frontends/python/listener.h"
 #include "frontends/python/network/model.h"
+#include "frontends/python/network/value.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -86,10 +87,9 @@ MetricValue metric_of(const std::string& name, nb::handle given, const std::shar
 }
 
 Value loss_of(nb::handle given, const std::shared_ptr<Building>& at, const std::string& what) {
-  const Value loss = value_of(given, at, what);
+  const Value loss = value_of(given, at, "the " + what);
   if (loss.rank() != 0)
-    throw Error(ErrorKind::shape, "loss", what + " must be a scalar, got " + loss.type().text(),
-                "Return layers.mean(loss)");
+    throw Error(ErrorKind::shape, what, "must return a scalar, got " + loss.type().text(), "Return layers.mean(loss)");
   return loss;
 }
 
@@ -98,7 +98,7 @@ void add_loss(TaskGraph& graph, const nb::object& answer, const std::shared_ptr<
   nb::object loss = answer;
   const auto pair = [](const nb::object& given) {
     const auto parts = nb::cast<nb::tuple>(given);
-    if (parts.size() != 2)
+    if (parts.size() != 2 || !(nb::isinstance<nb::dict>(parts[1]) || nb::isinstance<NetworkValue>(parts[1])))
       throw Error(ErrorKind::usage, "loss",
                   "must return a value, or a sum and a count, alone or with a dict of metrics");
     return std::pair<nb::object, nb::object>(parts[0], parts[1]);
@@ -111,13 +111,14 @@ void add_loss(TaskGraph& graph, const nb::object& answer, const std::shared_ptr<
   }
   if (nb::isinstance<nb::tuple>(loss)) {
     const auto [sum, count] = pair(loss);
-    const Value n = cast(loss_of(count, at, "the count of the loss"), DType::f32), none = scalar_like(n, 0);
-    graph.loss = loss_of(sum, at, "the sum of the loss") / select(equal(n, none), scalar_like(n, 1), n);
+    const Value n = cast(loss_of(count, at, "count of the loss"), DType::f32), none = scalar_like(n, 0);
+    graph.loss = loss_of(sum, at, "sum of the loss") / select(equal(n, none), scalar_like(n, 1), n);
     graph.weight = n;
     return;
   }
-  graph.loss = loss_of(loss, at, "the loss");
-  state_weight(at->scope, graph, scalar(at->scope.graph(), graph.loss.dtype(), static_cast<double>(batch)));
+  graph.loss = loss_of(loss, at, "loss");
+  state_weight(at->scope, graph, scalar(at->scope.graph(), graph.loss.dtype(), static_cast<double>(batch)),
+               /*are_means=*/true);
 }
 
 }  // namespace

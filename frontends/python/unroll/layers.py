@@ -137,7 +137,7 @@ def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
                   Returns a scalar Value, or a tuple of a sum and a count; alone, or in a tuple with a dict of
                   metrics. A metric is a Value, whose mean over all elements is reported, or a tuple of a sum and a
                   count. Batches of an update (train.accumulate) and of a validation are averaged by the count; without
-                  one a quotient such as masked_mean is averaged by its divisor, and any other loss by the sequences.
+                  one a quotient such as masked_mean is averaged by its divisor, and a mean by its elements.
     validation    share of the examples, drawn at random, or a tuple of inputs and targets; 0: none
     pad_to_multiple   0: all batches have the steps of the longest sequence. N: those of their own longest sequence,
                   rounded up to a multiple of N; each number of steps is compiled once.
