@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 #include "frontends/python/arrays.h"
 #include "unroll/backend.h"
 #include "unroll/trained/inference.h"

@@ -2,7 +2,7 @@
 // Two threads in one object are an error with a message, not a race.
 #pragma once
 
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 #include "unroll/error.h"
 
 namespace unroll::python {

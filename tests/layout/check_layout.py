@@ -70,7 +70,7 @@ MOST_FILES = 20  # of a folder
 # What frontends use of core besides the public headers and core/support.
 FRONTENDS_SEAM = {
     "core/io/safetensors_header.h", "core/ir/shapes/input_range.h", "core/nn/in_layer.h",
-    "core/passes/forwarding_backend.h",
+    "core/nn/index_limits.h", "core/passes/forwarding_backend.h",
     "core/train/files/check_parameters.h", "core/train/diagnose/exposed_values.h", "core/train/diagnose/judgement.h",
     "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/loss_weight.h",
     "core/train/update/update_graph.h",

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 
 namespace unroll::cpu {
 

@@ -9,7 +9,7 @@
 
 #include "backends/vulkan/device/functions.h"
 #include "backends/vulkan/device/limits.h"
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 #include "unroll/backend.h"
 
 namespace unroll::vulkan {

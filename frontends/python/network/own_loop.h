@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 #include "frontends/python/network/training.h"
 #include "unroll/backend.h"
 

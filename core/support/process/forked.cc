@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/support/forked.h"
+#include "core/support/process/forked.h"
 
 #include <pthread.h>
 
