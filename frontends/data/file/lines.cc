@@ -22,6 +22,7 @@ Lines lines_of(std::string_view text, std::size_t at, std::size_t n_before) {
     std::size_t number = n_before;
     for (std::size_t i = 0; i < text.size();) {
       if (text.substr(i).starts_with(k_byte_order_mark)) i += k_byte_order_mark.size();
+      if (i == text.size()) break;
       const std::size_t end = std::min(text.find('\n', i), text.size());
       std::string_view line = text.substr(i, end - i);
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);

@@ -88,9 +88,9 @@ std::optional<std::string_view> encoding_by_zeros(std::string_view bytes) {
   const std::size_t even = zeros[0] + zeros[2], odd = zeros[1] + zeros[3];
   // In a text of ASCII every second byte is NUL. Others are not UTF-8 without their NUL bytes, which may be few.
   const bool is_utf8 = first_not_utf8(rest) == std::string_view::npos;
-  const std::size_t least = is_utf8 ? bytes.size() / 3 : bytes.size() / 64;
-  if (odd > least && odd > 8 * even) return "UTF-16LE";
-  if (even > least && even > 8 * odd) return "UTF-16BE";
+  const std::size_t least = std::max<std::size_t>(is_utf8 ? bytes.size() / 3 : bytes.size() / 64, 1);
+  if (odd >= least && odd > 8 * even) return "UTF-16LE";
+  if (even >= least && even > 8 * odd) return "UTF-16BE";
   return std::nullopt;
 }
 
