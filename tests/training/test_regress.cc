@@ -244,7 +244,7 @@ TEST_CASE("without a header a file may have the target columns or not") {
   CHECK(row->targets == std::vector<std::string>{"5", "2"});
   CHECK(without.read("1,3,4,6", 1)->values == std::vector<double>{1, 3, 4, 6});
   FeatureReader few(m.metadata, "f");
-  CHECK_THROWS_WITH_AS(few.read("1,3", 1), doctest::Contains("2 columns; the model reads 4 features"), Error);
+  CHECK_THROWS_WITH_AS(few.read("1,3", 1), doctest::Contains("2 columns; the training file had 6"), Error);
 }
 
 TEST_CASE("a column without a name is found again by its place in the header") {
