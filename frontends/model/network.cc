@@ -30,7 +30,7 @@ Value sequence_mask(Value lengths, std::int64_t steps) {
 }
 
 struct Model::State {
-  Backend& backend;
+  BackendUse backend;
   Network network;
   Constants parameters;
   std::map<std::string, std::unique_ptr<Program>> programs;  // by names and types of the inputs
@@ -45,7 +45,8 @@ struct Model::State {
     if (built.outputs.empty())
       throw Error(ErrorKind::usage, "Model", "the network returns no outputs", "Name them in TaskGraph::outputs");
     for (const auto& [name, value] : built.outputs) graph.output(name, value);
-    auto program = std::make_unique<Program>(*with_constants(graph, scope.parameters(), parameters, "Model"), backend);
+    const auto folded = with_constants(graph, scope.parameters(), parameters, "Model");
+    auto program = std::make_unique<Program>(*folded, backend.get("Model"));
     return *programs.emplace(std::move(key), std::move(program)).first->second;
   }
 };
