@@ -8,7 +8,7 @@ namespace unroll::cxx {
 // compiler can cancel the number that it is rounded by; the other sums lose digits only. Clang turns the rearranging
 // off by a pragma, which other compilers warn about, and GCC has a barrier.
 std::string math_functions() {
-  return R"(#ifdef __clang__
+  return R"cpp(#ifdef __clang__
 #define UNROLL_KEEP_ORDER _Pragma("clang fp reassociate(off)")
 #else
 #define UNROLL_KEEP_ORDER
@@ -68,7 +68,7 @@ inline float unroll_sigmoid(float x) {  // with z = e^-|x|: 1 / (1 + z), or z / 
   return unroll_or_nan(unroll_number((unroll_bits(z) & below) | (0x3f800000u & ~below)) / (1.0f + z), x);
 }
 #undef UNROLL_KEEP_ORDER
-)";
+)cpp";
 }
 
 }  // namespace unroll::cxx

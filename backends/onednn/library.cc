@@ -2,6 +2,7 @@
 #include "backends/onednn/library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "backends/onednn/found.h"
 #include "unroll/error.h"
@@ -62,6 +63,7 @@ Library open() {
   find(handle, "omp_get_max_threads", l.omp_get_max_threads);
   find(handle, "omp_get_num_threads", l.omp_get_num_threads);
   find(handle, "omp_get_thread_num", l.omp_get_thread_num);
+  find(handle, "omp_pause_resource_all", l.omp_pause_resource_all);
   find(handle, "GOMP_parallel", l.gomp_parallel);
   if (!l.omp_set_num_threads || !l.omp_get_max_threads || !l.omp_get_num_threads || !l.omp_get_thread_num)
     l.gomp_parallel = nullptr;
@@ -72,8 +74,23 @@ Library open() {
 
 }  // namespace
 
+namespace {
+
+// libgomp waits forever for threads that the child of a fork does not have. Without its threads, which it starts again
+// when it needs them, a process can be forked.
+void end_threads_before_fork() {
+  constexpr int k_soft = 1;  // omp_pause_soft
+  if (library().omp_pause_resource_all) library().omp_pause_resource_all(k_soft);
+}
+
+}  // namespace
+
 const Library& library() {
-  static const Library opened = open();
+  static const Library opened = [] {
+    Library l = open();
+    pthread_atfork(end_threads_before_fork, nullptr, nullptr);
+    return l;
+  }();
   return opened;
 }
 

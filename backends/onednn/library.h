@@ -34,6 +34,7 @@ struct Library {
   int (*omp_get_max_threads)() = nullptr;
   int (*omp_get_num_threads)() = nullptr;
   int (*omp_get_thread_num)() = nullptr;
+  int (*omp_pause_resource_all)(int kind) = nullptr;  // null before OpenMP 5.0
   // Runs function(argument) in n_threads threads at once (libgomp's ABI, which other OpenMP runtimes offer as well).
   void (*gomp_parallel)(void (*function)(void*), void* argument, unsigned n_threads, unsigned flags) = nullptr;
 

@@ -23,7 +23,7 @@ std::string refusal(const Recurrent& r);
 // gate_order(r)[k] is PyTorch's number of oneDNN's gate k: lstm i f c o is i f g o; gru u r o is z r n.
 std::vector<std::int64_t> gate_order(const Recurrent& r);
 
-// How many of n threads the primitives of a layer get. A step ends with a barrier, which takes longer than a small step.
+// How many of n threads the primitives of a layer get: a step ends with a barrier, which may take longer than the rest.
 int threads_for(const Recurrent& r, int n);
 
 // The primitive for one layer; null when this oneDNN has none. `kind` is inference or training.

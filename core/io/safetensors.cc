@@ -6,10 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
+#include "core/io/digest.h"
 #include "core/io/safetensors_header.h"
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
@@ -23,7 +24,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian and copied as it is");
 
 constexpr std::size_t k_data_alignment = 64;
-constexpr std::size_t k_max_file_bytes = std::size_t{1} << 40;
+
+[[noreturn]] void refuse_tensor(const std::string& file, const std::string& name, const std::string& what,
+                                std::string_view next) {
+  throw Error(ErrorKind::input_file, file, "tensor " + in_quotes(name) + " " + what, next);
+}
 
 struct Source {
   const std::byte* data;
@@ -37,8 +42,7 @@ struct Source {
   }
   [[noreturn]] void refuse(std::size_t i, const std::string& value, const std::string& rule,
                            std::string_view next) const {
-    throw Error(ErrorKind::input_file, file,
-                "entry " + in_quotes(name) + " has " + value + " as element " + std::to_string(i) + "; " + rule, next);
+    refuse_tensor(file, name, "has " + value + " as element " + std::to_string(i) + "; " + rule, next);
   }
 };
 
@@ -53,18 +57,15 @@ void copy_booleans(const Source& from, Tensor& to) {
       from.refuse(i, std::to_string(values[i]), "a BOOL must be 0 or 1", "Write it as BOOL of 0 and 1, or as U8");
   }
 }
-void narrow_i64(const Source& from, Tensor& to) {
+template <class Integer>
+void as_i32(const Source& from, Tensor& to) {
   const auto values = to.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto wide = from.read<std::int64_t>(i);
-    values[i] = static_cast<std::int32_t>(wide);
-    if (values[i] != wide)
-      from.refuse(i, std::to_string(wide), "an I64 must fit into 32 bits", "Write smaller numbers");
+    const auto given = from.read<Integer>(i);
+    if (!std::in_range<std::int32_t>(given))
+      from.refuse(i, std::to_string(given), "an integer must fit into 32 bits with sign", "Write smaller numbers");
+    values[i] = static_cast<std::int32_t>(given);
   }
-}
-void widen_u8(const Source& from, Tensor& to) {
-  const auto values = to.values<std::int32_t>();
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from.read<std::uint8_t>(i);
 }
 template <class Half>
 void widen_float(const Source& from, Tensor& to) {
@@ -73,22 +74,28 @@ void widen_float(const Source& from, Tensor& to) {
 }
 
 struct ConversionRow {
+  std::string_view stored;
   DType dtype;
   void (*convert)(const Source&, Tensor&);
 };
-// In the order of FileDType: F64, F32, I32, BOOL, I64, U8, F16, BF16.
-constexpr std::array<ConversionRow, 8> k_conversions{{{DType::f64, copy},
-                                                      {DType::f32, copy},
-                                                      {DType::i32, copy},
-                                                      {DType::b8, copy_booleans},
-                                                      {DType::i32, narrow_i64},
-                                                      {DType::i32, widen_u8},
-                                                      {DType::f32, widen_float<F16>},
-                                                      {DType::f32, widen_float<Bf16>}}};
+constexpr ConversionRow k_conversions[] = {
+    {"F64", DType::f64, copy},
+    {"F32", DType::f32, copy},
+    {"F16", DType::f32, widen_float<F16>},
+    {"BF16", DType::f32, widen_float<Bf16>},
+    {"I64", DType::i32, as_i32<std::int64_t>},
+    {"I32", DType::i32, copy},
+    {"I16", DType::i32, as_i32<std::int16_t>},
+    {"I8", DType::i32, as_i32<std::int8_t>},
+    {"U64", DType::i32, as_i32<std::uint64_t>},
+    {"U32", DType::i32, as_i32<std::uint32_t>},
+    {"U16", DType::i32, as_i32<std::uint16_t>},
+    {"U8", DType::i32, as_i32<std::uint8_t>},
+    {"BOOL", DType::b8, copy_booleans},
+};
 
 // In the order of DType: f32, f64, i32, b8, bf16, f16. What is written in 16 bits is read as f32.
-constexpr std::array<FileDType, k_n_dtypes> k_written{FileDType::f32,     FileDType::f64,  FileDType::i32,
-                                                      FileDType::boolean, FileDType::bf16, FileDType::f16};
+constexpr std::array<std::string_view, k_n_dtypes> k_written{"F32", "F64", "I32", "BOOL", "BF16", "F16"};
 
 [[noreturn]] void refuse_to_write(const std::string& path, const std::string& what, std::string_view next) {
   throw Error(ErrorKind::usage, path, what, next);
@@ -136,7 +143,10 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
     text += "\"__metadata__\":{";
     for (const auto& [key, value] : file.metadata) {
       comma();
-      text += json_string(path, key) + ":" + json_string(path, value);
+      // What is there may be the digest of another content, such as that of the file these tensors were read from.
+      const bool is_digest = key == k_digest && value.starts_with(k_digest_form);
+      text += json_string(path, key) + ":" +
+              json_string(path, is_digest ? digest_of(file.tensors, file.metadata) : value);
     }
     text += '}';
   }
@@ -145,7 +155,7 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
     const auto& [name, tensor] = *named;
     comma();
     text += json_string(path, name) + ":{\"dtype\":\"";
-    text += file_dtype_name(k_written[static_cast<std::size_t>(tensor.dtype())]);
+    text += k_written[static_cast<std::size_t>(tensor.dtype())];
     text += "\",\"shape\":" + tensor.shape().text() + ",\"data_offsets\":[";
     text += std::to_string(at.require(ErrorKind::memory, path, "data size overflows")) + ",";
     at += tensor.bytes().size();
@@ -162,21 +172,36 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
 
 }  // namespace
 
+Tensor read_entry(std::span<const std::byte> file, const FileHeader& header, const std::string& entry,
+                  const std::string& file_name) {
+  const FileEntry& e = header.entries.at(entry);
+  const auto row = std::ranges::find(k_conversions, e.dtype, &ConversionRow::stored);
+  if (row == std::end(k_conversions))
+    refuse_tensor(file_name, entry, "has the type " + in_quotes(e.dtype) + ", which unroll cannot use",
+                  "Convert it to F32, or leave it out of the file");
+  if (e.shape.size() > std::size_t{Shape::k_max_rank})
+    refuse_tensor(file_name, entry, "has " + std::to_string(e.shape.size()) + " dimensions; unroll reads at most 6",
+                  "Reshape it, or leave it out of the file");
+  for (const std::uint64_t d : e.shape)
+    if (d > static_cast<std::uint64_t>(Shape::k_max_dimension))
+      refuse_tensor(file_name, entry, "has the dimension " + std::to_string(d) + ", which is too large",
+                    "Leave it out of the file");
+  Tensor tensor(row->dtype, Shape(std::vector<std::int64_t>(e.shape.begin(), e.shape.end())));
+  row->convert({file.data() + header.data_offset + e.begin, file_name, entry}, tensor);
+  return tensor;
+}
+
 TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name) {
   FileHeader header = parse_safetensors_header(file, name);
   TensorFile result;
   result.metadata = std::move(header.metadata);
-  for (const auto& [entry_name, entry] : header.entries) {
-    const ConversionRow& row = k_conversions[static_cast<std::size_t>(entry.dtype)];
-    Tensor tensor(row.dtype, entry.shape);
-    row.convert({file.data() + header.data_offset + entry.begin, name, entry_name}, tensor);
-    result.tensors.emplace_hint(result.tensors.end(), entry_name, std::move(tensor));
-  }
+  for (const auto& [entry, where] : header.entries)
+    result.tensors.emplace_hint(result.tensors.end(), entry, read_entry(file, header, entry, name));
   return result;
 }
 
 TensorFile load_safetensors(const std::string& path, Vfs& vfs) {
-  const Bytes file = vfs.read(path, k_max_file_bytes);
+  const Bytes file = vfs.read(path, k_max_tensor_file_bytes);
   return parse_safetensors({file.data(), file.size()}, path);
 }
 

@@ -20,11 +20,14 @@ namespace {
 
 struct DTypeRow {
   std::string_view name;
-  std::size_t bytes;
+  std::size_t bits;
 };
-// In the order of FileDType.
-constexpr std::array<DTypeRow, 8> k_dtypes{
-    {{"F64", 8}, {"F32", 4}, {"I32", 4}, {"BOOL", 1}, {"I64", 8}, {"U8", 1}, {"F16", 2}, {"BF16", 2}}};
+// All types of the format (safetensors 0.6). The size of another one is that of its range.
+constexpr DTypeRow k_dtypes[] = {
+    {"F64", 64},    {"F32", 32},    {"F16", 16},    {"BF16", 16},       {"I64", 64},        {"I32", 32},
+    {"I16", 16},    {"I8", 8},      {"U64", 64},    {"U32", 32},        {"U16", 16},        {"U8", 8},
+    {"BOOL", 8},    {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8},     {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},      {"F8_E5M2FNUZ", 8}};
 
 constexpr std::string_view k_metadata = "__metadata__";
 constexpr std::string_view k_next = "The file is damaged or was not written as safetensors: write or download it again";
@@ -64,19 +67,15 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     if (depth_ != 2 || field_ != Field::dtype) unexpected("a string");
-    const auto row = std::find_if(k_dtypes.begin(), k_dtypes.end(), [&](const DTypeRow& r) { return r.name == text; });
-    if (row == k_dtypes.end())
-      fail_entry("has the dtype " + in_quotes(text) + "; known are F64, F32, I32, BOOL, I64, U8, F16, BF16");
-    entry_.dtype = static_cast<FileDType>(row - k_dtypes.begin());
+    entry_.dtype = text;
     return true;
   }
 
   bool number_unsigned(std::uint64_t number) override {
     if (skip_value()) return true;
     if (depth_ != 3) unexpected("a number");
-    const std::size_t most = field_ == Field::shape ? Shape::k_max_rank : 2;
-    if (numbers_.size() == most)
-      fail_entry(field_ == Field::shape ? "has more than 6 dimensions" : "has more than two data_offsets");
+    if (field_ == Field::data_offsets && numbers_.size() == 2) fail_entry("has more than two data_offsets");
+    if (numbers_.size() == k_max_dimensions) fail_entry("has more than 64 dimensions");
     numbers_.push_back(number);
     return true;
   }
@@ -99,7 +98,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override {
     --depth_;
     if (end_skip()) return true;
-    if (field_ == Field::shape) shape_ = numbers_;
+    if (field_ == Field::shape) entry_.shape = numbers_;
     if (field_ == Field::data_offsets) {
       if (numbers_.size() != 2) fail_entry("must have two data_offsets, has " + std::to_string(numbers_.size()));
       entry_.begin = numbers_[0];
@@ -170,7 +169,6 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     in_metadata_ = name == k_metadata;
     seen_metadata_ |= in_metadata_;
     entry_ = {};
-    shape_.clear();
     seen_ = {};
     return true;
   }
@@ -179,20 +177,16 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     for (std::size_t i = 0; i < seen_.size(); ++i)
       if (!seen_[i]) fail_entry("lacks '" + std::string(k_fields[i]) + "'");
     CheckedSize elements = 1;
-    std::vector<std::int64_t> dims;
-    for (const std::uint64_t d : shape_) {
-      elements *= d;
-      dims.push_back(static_cast<std::int64_t>(d));
-      if (d > static_cast<std::uint64_t>(Shape::k_max_dimension))
-        fail_entry("has the dimension " + std::to_string(d) + ", which is too large");
-    }
-    const std::size_t width = file_dtype_bytes(entry_.dtype);
-    const auto bytes = (elements * width).get();
-    if (!bytes || *bytes > std::numeric_limits<std::size_t>::max() / 4) fail_entry("has a shape whose size overflows");
-    if (*bytes != entry_.end - entry_.begin)
-      fail_entry("needs " + std::to_string(*bytes) + " bytes by its shape and dtype, its data_offsets span " +
-                 std::to_string(entry_.end - entry_.begin));
-    entry_.shape = Shape(dims);
+    for (const std::uint64_t d : entry_.shape) elements *= d;
+    const auto row = std::ranges::find(k_dtypes, entry_.dtype, &DTypeRow::name);
+    const std::size_t span = entry_.end - entry_.begin;
+    const bool is_known = row != std::end(k_dtypes);
+    const auto bits = (elements * (is_known ? row->bits : 1)).get();
+    if (!bits || *bits > std::numeric_limits<std::size_t>::max() / 4) fail_entry("has a shape whose size overflows");
+    if (is_known && *bits % 8 != 0) fail_entry("has a shape that ends within a byte");
+    if (is_known && *bits / 8 != span)
+      fail_entry("needs " + std::to_string(*bits / 8) + " bytes by its shape and dtype, its data_offsets span " +
+                 std::to_string(span));
     header_.entries.emplace(name_, entry_);
   }
 
@@ -208,7 +202,6 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   Field field_ = Field::unknown;
   std::array<bool, k_fields.size()> seen_{};
   FileEntry entry_;
-  std::vector<std::uint64_t> shape_;
   std::vector<std::uint64_t> numbers_;
 };
 
@@ -251,8 +244,33 @@ std::size_t header_length(std::span<const std::byte> file, const std::string& fi
 
 }  // namespace
 
-std::string_view file_dtype_name(FileDType dtype) { return k_dtypes[static_cast<std::size_t>(dtype)].name; }
-std::size_t file_dtype_bytes(FileDType dtype) { return k_dtypes[static_cast<std::size_t>(dtype)].bytes; }
+std::string FileEntry::text() const {
+  std::string text = dtype == "BOOL" ? "b8" : dtype;
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (std::size_t k = 0; k < shape.size(); ++k) text += (k == 0 ? "[" : ",") + std::to_string(shape[k]);
+  return text + (shape.empty() ? "[]" : "]");
+}
+
+std::map<std::string, std::string> tied_tensors(const std::map<std::string, std::string>& metadata,
+                                                const std::function<bool(const std::string&)>& has,
+                                                const std::string& file_name) {
+  // "lstm.weight_ih_l0": the last part of a name that PyTorch gives to a parameter.
+  const auto names_parameter = [](std::string_view name) {
+    const std::string_view leaf = name.substr(name.rfind('.') + 1);
+    return leaf.starts_with("weight") || leaf.starts_with("bias");
+  };
+  std::map<std::string, std::string> tied;
+  for (const auto& [alias, kept] : metadata) {
+    if (has(alias)) continue;
+    if (has(kept)) tied.emplace(alias, kept);
+    else if (names_parameter(alias) && names_parameter(kept))
+      throw Error(ErrorKind::input_file, file_name,
+                  "the metadata tie " + in_quotes(alias) + " to " + in_quotes(kept) + ", which the file does not have",
+                  "Save the model again with safetensors.torch.save_model");
+  }
+  return tied;
+}
 
 FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name) {
   const std::size_t length = header_length(file, file_name);

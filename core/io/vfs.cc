@@ -13,34 +13,12 @@
 #include <limits>
 #include <system_error>
 
-#include "core/io/file_errors.h"
+#include "core/support/files/file_errors.h"
+#include "core/support/files/temporary_files.h"
 
 namespace unroll {
 
 namespace {
-
-struct ErrnoRow {
-  int error;
-  std::string_view next;
-};
-constexpr ErrnoRow k_next_actions[] = {
-    {ENOSPC, "Free some space on that disk or choose a path on another one"},
-    {EDQUOT, "Free some space within your quota or choose a path on another disk"},
-    {EFBIG, "Raise the limit on file sizes (ulimit -f) or choose a path on another disk"},
-    {EIO, "The disk reports a fault: choose a path on another one and check this one"},
-    {EROFS, "That disk is read-only: choose a path on another one"},
-    {EACCES, "Check the permissions of the file and of its folder"},
-    {EPERM, "Check the permissions of the file and of its folder"},
-    {ENOENT, "Check the path: the file or its folder does not exist"},
-    {ENOTDIR, "Check the path: a part of it is a file where a folder must be"},
-    {EISDIR, "Name a file, not a folder"},
-    {EEXIST, "Check the path: something of another kind has that name"},
-    {ENAMETOOLONG, "Use a shorter path"},
-    {ELOOP, "Check the path: its symbolic links form a loop"},
-    {EMFILE, "Close some files or raise the limit on open files (ulimit -n)"},
-    {ENFILE, "Close some programs: the system has too many open files"},
-    {EXDEV, "Keep the temporary and the final path on one disk"},
-};
 
 // Repeats a call that a signal interrupted.
 template <class F>
@@ -187,7 +165,9 @@ class Disk : public Vfs {
 
   bool exists(const std::string& path) override {
     struct stat status;
-    return ::stat(path.c_str(), &status) == 0;
+    if (::stat(path.c_str(), &status) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    throw file_error(ErrorKind::input_file, path, "inspect", errno);
   }
 
   void make_folder(const std::string& path) override {
@@ -228,6 +208,8 @@ class Disk : public Vfs {
     for (std::filesystem::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
          at.increment(error))
       names.push_back(at->path().filename().string());
+    if (error && error.value() != ENOENT && error.value() != ENOTDIR)
+      throw file_error(ErrorKind::input_file, folder, "list the folder", error.value());
     return names;
   }
 
@@ -244,17 +226,6 @@ class Disk : public Vfs {
     return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
   }
 };
-
-}  // namespace
-
-Error file_error(ErrorKind kind, const std::string& path, std::string_view action, int error) {
-  const auto row = std::find_if(std::begin(k_next_actions), std::end(k_next_actions),
-                                [&](const ErrnoRow& r) { return r.error == error; });
-  return Error(kind, path, "cannot " + std::string(action) + ": " + std::generic_category().message(error),
-               row == std::end(k_next_actions) ? std::string_view() : row->next);
-}
-
-namespace {
 
 class WholeFile : public Vfs::Reader {
  public:
@@ -288,8 +259,9 @@ void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::sp
     for (const auto part : parts) device->write(part);
     return device->close();
   }
-  // One name: kills leave one stale file at most, and the next write replaces it.
-  const std::string temporary = path + ".tmp";
+  // One name: a kill that cannot be caught leaves one stale file at most, and the next write replaces it.
+  const std::string temporary = temporary_path(path);
+  const TemporaryFile named(temporary);
   const std::unique_ptr<Vfs::File> file = vfs.create(temporary);
   try {
     for (const auto part : parts) file->write(part);

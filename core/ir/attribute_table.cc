@@ -20,6 +20,9 @@ constexpr AttributeRow k_rows[] = {
     {Op::input, {"name", K::text}},
     {Op::input, {"dtype", K::dtype}},
     {Op::input, {"shape", K::integers}},
+    {Op::input, {"least", K::integer, true}},  // core/ir/shapes/input_range.h
+    {Op::input, {"most", K::integer, true}},
+    {Op::input, {"most_is", K::text, true}},
     {Op::constant, {"value", K::tensor}},
     {Op::iota, {"shape", K::integers}},
     {Op::iota, {"axis", K::integer}},

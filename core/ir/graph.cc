@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/ir/shapes/input_range.h"
 #include "core/ir/shapes/shape_rules.h"
 #include "unroll/error.h"
 
@@ -192,6 +193,7 @@ std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<co
           "input '" + source.inputs()[i].name + "' is " + source.type(id).text() + "; got " + inputs[i].type().text());
     map[static_cast<std::size_t>(id.node)] = {inputs[i]};
   }
+  copy_ranges(source, inputs);
   const auto at = [&](const ValueId& id) {
     return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
   };

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/ir/append.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -166,6 +167,7 @@ Value scatter_add(Value indices, Value updates, std::int64_t rows) {
 
 std::vector<Value> scan_body(std::span<const Value> inputs, Attributes attributes, std::shared_ptr<const Graph> body) {
   if (inputs.empty()) throw Error(ErrorKind::usage, "scan", "needs at least one state, sequence or constant");
+  copy_ranges(*body, inputs);
   return inputs[0].graph().append(Op::scan, inputs, std::move(attributes), std::move(body));
 }
 
@@ -210,6 +212,7 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   for (const Value& x : sequences) inputs.push_back(options.finite_padding ? x : without_padding(x, options.lengths));
   inputs.insert(inputs.end(), constants.begin(), constants.end());
   if (options.lengths) inputs.push_back(options.lengths);
+  require_lengths(options.lengths, steps);
   if (options.reset) inputs.push_back(options.reset);
   const Attributes attributes{{"steps", steps},
                               {"states", static_cast<std::int64_t>(states.size())},

@@ -38,11 +38,11 @@ struct Scope::Registry {
   std::map<std::string, Value, std::less<>> values;
   Value key;
   std::int64_t n_sites = 0;
-  std::vector<Value> penalties;
+  std::vector<Value> penalties, penalty_weights;
 };
 
 Scope::Scope(Graph& graph, bool training, DType dtype)
-    : registry_(std::make_shared<Registry>(Registry{graph, training, dtype, {}, {}, {}, 0, {}})) {
+    : registry_(std::make_shared<Registry>(Registry{graph, training, dtype, {}, {}, {}, 0, {}, {}})) {
   if (!is_float(dtype))
     throw Error(ErrorKind::type, "Scope", "parameters must be f32 or f64; got " + std::string(dtype_name(dtype)));
 }
@@ -85,11 +85,14 @@ Value Scope::key() const {
 }
 void Scope::use_key(Value key) { registry_->key = key; }
 
-void Scope::add_penalty(Value penalty) {
-  if (penalty.rank() != 0 || !is_float(penalty.dtype()))
-    throw Error(ErrorKind::usage, "Scope::add_penalty", "must be a float scalar; got " + penalty.type().text());
+void Scope::add_penalty(Value penalty, Value weight) {
+  for (const Value& v : {penalty, weight})
+    if (v && (v.rank() != 0 || !is_float(v.dtype())))
+      throw Error(ErrorKind::usage, "Scope::add_penalty", "must be a float scalar; got " + v.type().text());
   registry_->penalties.push_back(penalty);
+  registry_->penalty_weights.push_back(weight);
 }
 const std::vector<Value>& Scope::penalties() const { return registry_->penalties; }
+const std::vector<Value>& Scope::penalty_weights() const { return registry_->penalty_weights; }
 
 }  // namespace unroll

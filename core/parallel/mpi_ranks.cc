@@ -16,6 +16,7 @@
 #include "core/parallel/lost_rank.h"
 #include "core/parallel/mpi_library.h"
 #include "core/parallel/watched_call.h"
+#include "unroll/result.h"
 
 namespace unroll {
 
@@ -273,27 +274,58 @@ class MpiRank final : public Communicator {
   std::atomic<bool> ends_ = false;
 };
 
-const char* const k_names[] = {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
-
-bool has_variable(const char* name) { return std::getenv(name) != nullptr; }
-
 // Each launcher tells its own processes by variables of its own.
-bool by_open_mpi() { return has_variable("OMPI_COMM_WORLD_SIZE"); }
-bool by_mpich() { return has_variable("PMI_SIZE") || has_variable("PMI_RANK"); }
+struct Launcher {
+  const char *name, *size, *rank;  // the variables
+  const char* package;             // of Debian, with the library
+  std::vector<const char*> libraries;
+};
+const Launcher k_launchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "libopenmpi3", {"libmpi.so.40"}},
+    {"MPICH", "PMI_SIZE", "PMI_RANK", "libmpich12", {"libmpich.so.12", "libmpi.so.12"}},
+};
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// The one whose variables this process has; nullptr where there are none.
+const Launcher* launcher() {
+  const auto at = std::find_if(std::begin(k_launchers), std::end(k_launchers), [](const Launcher& l) {
+    return !variable(l.size).empty() || !variable(l.rank).empty();
+  });
+  return at == std::end(k_launchers) ? nullptr : at;
+}
 
 mpi::Library launched_library() {
-  if (const char* path = std::getenv("UNROLL_MPI_LIBRARY")) return mpi::Library(path);
-  if (by_open_mpi()) return mpi::Library(k_names[0]);
-  try {
-    return mpi::Library(k_names[1]);
-  } catch (const Error&) {
-    return mpi::Library(k_names[2]);
+  const Launcher* found = launcher();
+  const Launcher& l = found ? *found : k_launchers[1];
+  const char* own = std::getenv("UNROLL_MPI_LIBRARY");
+  const std::vector<const char*> names = own ? std::vector<const char*>{own} : l.libraries;
+  std::string failures;
+  for (const char* name : names) {
+    try {
+      return mpi::Library(name);
+    } catch (const Error& e) {
+      failures += (failures.empty() ? "" : "; ") + std::string(message_of(e));
+    }
   }
+  throw Error(ErrorKind::device, "MPI",
+              std::string(l.size) + "=" + std::string(variable(l.size)) + " says that " + l.name +
+                  " launched several processes, and its library cannot be loaded: " + failures,
+              std::string("Install ") + l.package +
+                  " (Debian's name), or set UNROLL_MPI_LIBRARY to its file. To train as one process, write: env -u " +
+                  l.size + " -u " + l.rank + " unroll ...");
 }
 
 }  // namespace
 
-bool was_launched_by_mpi() { return by_open_mpi() || by_mpich(); }
+// Batch systems set the variables for a single process, too.
+bool was_launched_by_mpi() {
+  const Launcher* l = launcher();
+  return l && variable(l->size) != "1";
+}
 
 std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options) {
   const mpi::Library library = launched_library();
@@ -303,12 +335,13 @@ std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options) {
 
 std::vector<std::string> mpi_libraries() {
   std::vector<std::string> found;
-  for (const char* name : k_names) {
-    try {
-      found.push_back(mpi::Library(name).version() + " (" + name + ")");
-    } catch (const Error&) {  // not on this machine
+  for (const Launcher& l : k_launchers)
+    for (const char* name : l.libraries) {
+      try {
+        found.push_back(mpi::Library(name).version() + " (" + name + ")");
+      } catch (const Error&) {  // not on this machine
+      }
     }
-  }
   return found;
 }
 

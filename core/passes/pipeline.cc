@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ir/graph_hash.h"
+#include "core/ir/shapes/input_range.h"
 #include "core/passes/passes.h"
 #include "core/support/interruption.h"
 #include "core/support/text/size_text.h"
@@ -93,6 +94,16 @@ std::shared_ptr<const Graph> simplify(std::shared_ptr<const Graph> graph, const 
   return graph;
 }
 
+// Passes make inputs anew, without their ranges.
+std::shared_ptr<const Graph> with_ranges(const Graph& source, std::shared_ptr<const Graph> lowered) {
+  if (!has_ranges(source)) return lowered;
+  const std::shared_ptr<Graph> graph = copy_graph(*lowered);
+  std::vector<Value> inputs;
+  for (const NamedValue& input : source.inputs()) inputs.push_back(graph->find_input(input.name));
+  copy_ranges(source, inputs);
+  return graph;
+}
+
 std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& context) {
   const auto known = pass_names();
   for (const std::string& name : context.options.without)
@@ -103,6 +114,7 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
     if (pass.run) result = run_pass(pass, result, context);
     else if (!simplified || !is_same_graph(*simplified, *result)) simplified = result = simplify(result, context);
   }
+  result = with_ranges(graph, std::move(result));
   verify(*result, Stage::planned);
   return result;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/ir/shapes/input_range.h"
+#include "core/support/interruption.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -24,7 +26,10 @@ const Tensor& require_input(const TensorMap& given, const NamedValue& wanted, co
     throw Error(ErrorKind::usage, k_who, "input '" + wanted.name + "' is missing",
                 "the inputs are " + joined_names(graph.inputs()));
   const Type &type = graph.type(wanted.value), &got = at->second.type();
-  if (got == type) return at->second;
+  if (got == type) {
+    check_range(graph, wanted, at->second, ErrorKind::usage, k_who);
+    return at->second;
+  }
   throw Error(got.dtype == type.dtype ? ErrorKind::shape : ErrorKind::type, k_who,
               "input '" + wanted.name + "' must be " + type.text() + "; got " + got.text());
 }
@@ -102,6 +107,7 @@ Result<TensorMap> Program::try_run(const TensorMap& inputs) noexcept {
 
 void Program::run(const Bindings& bindings) {
   backend_.get(k_who);
+  check_interruption();
   require_buffers(bindings.inputs, plan_->graph->inputs(), *plan_->graph, "input");
   require_buffers(bindings.outputs, plan_->graph->outputs(), *plan_->graph, "output");
   require_apart(bindings, *plan_);

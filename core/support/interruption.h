@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a caller ends long work that is not an update: reading data, counting words, planning. Such work calls
-// check_interruption() some times a second at least, and is safe when that throws.
+// How a caller ends long work that is not an update: reading data, counting words, planning, predicting. Such work
+// calls check_interruption() some times a second at least, and is safe when that throws.
 #pragma once
 
 #include <functional>

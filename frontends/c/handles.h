@@ -3,13 +3,13 @@
 // that place has held. So a handle that was freed, or made up, is found out and never followed.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/support/forked.h"
 #include "frontends/c/failure.h"
 
 namespace unroll::c {
@@ -19,7 +19,7 @@ template <class Object>
 struct Slot {
   explicit Slot(Object o) : object(std::move(o)) {}
   Object object;
-  std::atomic_flag used = ATOMIC_FLAG_INIT;
+  UseFlag used;
 };
 
 // The right to use an object until the end of a call. The object outlives a handle that is freed meanwhile.
@@ -27,10 +27,16 @@ template <class Object>
 class Use {
  public:
   explicit Use(std::shared_ptr<Slot<Object>> slot, const char* what) : slot_(std::move(slot)) {
-    if (slot_->used.test_and_set(std::memory_order_acquire))
-      throw Busy(std::string("another thread is using this ") + what);
+    switch (slot_->used.begin()) {
+      case UseFlag::State::taken: return;
+      case UseFlag::State::busy: throw Busy(std::string("another thread is using this ") + what);
+      case UseFlag::State::abandoned:
+        throw Error(ErrorKind::usage, "unroll",
+                    std::string("another thread was using this ") + what + " when the process was forked",
+                    "Make another one in this process");
+    }
   }
-  ~Use() { slot_->used.clear(std::memory_order_release); }
+  ~Use() { slot_->used.end(); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   Object& operator*() const { return slot_->object; }

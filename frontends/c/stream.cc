@@ -35,6 +35,14 @@ StreamOptions options_of(const char* text) {
           .weights = weight_format_from_name(o.text("weights", "f32"))};
 }
 
+void check_ids(const Stream& stream, std::span<const std::int32_t> ids) {
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (stream.ids() > 0 && (ids[i] < 0 || ids[i] >= stream.ids()))
+      throw Error(ErrorKind::usage, "unroll_stream_step_ids",
+                  "ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) + "; the model knows ids from 0 to " +
+                      std::to_string(stream.ids() - 1));
+}
+
 template <class T>
 void step(unroll_stream* handle, const T* x, std::size_t nx, float* y, std::size_t ny, const char* other) {
   require(x, "x");
@@ -42,6 +50,7 @@ void step(unroll_stream* handle, const T* x, std::size_t nx, float* y, std::size
   const auto s = streams().use(handle);
   Stream& stream = s->stream;
   if (stream.step(std::span(x, nx), std::span(y, ny))) return;
+  if constexpr (std::is_same_v<T, std::int32_t>) check_ids(stream, std::span(x, nx));
   const auto lanes = static_cast<std::size_t>(stream.lanes()), in = static_cast<std::size_t>(stream.inputs()),
              out = static_cast<std::size_t>(stream.outputs());
   const auto of = [&](std::size_t values) { return std::to_string(values); };

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "core/io/safetensors_header.h"
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
 #include "core/support/text/in_quotes.h"
@@ -14,7 +15,8 @@
 #include "frontends/checkpoint/pickle.h"
 #include "frontends/checkpoint/zip.h"
 #include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "unroll/graph/attributes.h"
+#include "unroll/result.h"
 
 namespace unroll::checkpoint {
 
@@ -160,6 +162,12 @@ void require_little_endian(const ZipFile& zip, const std::string& folder, const 
     refuse(file, "the data are big-endian", "Load and save the file on a little-endian machine");
 }
 
+NamedTensor named(const std::string& name, Result<Tensor> tensor, std::string stored, Shape shape) {
+  if (!tensor && tensor.error().kind() != ErrorKind::input_file) throw_error(tensor.error());
+  if (!tensor) return {name, {}, std::move(stored), std::move(shape), tensor.error()};
+  return {name, *std::move(tensor), std::move(stored), std::move(shape), std::nullopt};
+}
+
 Checkpoint parse_torch(std::span<const std::byte> file, const std::string& name) {
   const ZipFile zip(file, name);
   const std::string folder = folder_of(zip, name);
@@ -189,8 +197,25 @@ Checkpoint parse_torch(std::span<const std::byte> file, const std::string& name)
       refuse(name, "tensor '" + tensor_name + "': tensors share storages more than " + std::to_string(k_max_sharing) +
                        " times",
              "Save each tensor with .clone()");
-    checkpoint.tensors.push_back({tensor_name, read_view(view, storage, name, tensor_name), stored_text(view)});
+    Result<Tensor> tensor = attempt([&] { return read_view(view, storage, name, tensor_name); });
+    checkpoint.tensors.push_back(named(tensor_name, std::move(tensor), stored_text(view), Shape(view.sizes)));
   }
+  return checkpoint;
+}
+
+Checkpoint parse_tied(std::span<const std::byte> file, const std::string& name) {
+  const FileHeader header = parse_safetensors_header(file, name);
+  Checkpoint checkpoint;
+  const auto add = [&](const std::string& tensor_name, const std::string& entry, const std::string& tied) {
+    const FileEntry& e = header.entries.at(entry);
+    Shape shape;
+    if (e.shape.size() <= std::size_t{Shape::k_max_rank}) shape = Shape(Ints(e.shape.begin(), e.shape.end()));
+    Result<Tensor> tensor = attempt([&] { return read_entry(file, header, entry, name); });
+    checkpoint.tensors.push_back(named(tensor_name, std::move(tensor), e.text() + tied, std::move(shape)));
+  };
+  for (const auto& [entry, where] : header.entries) add(entry, entry, "");
+  const auto has = [&](const std::string& entry) { return header.entries.contains(entry); };
+  for (const auto& [alias, kept] : tied_tensors(header.metadata, has, name)) add(alias, kept, ", tied to " + kept);
   return checkpoint;
 }
 
@@ -207,13 +232,7 @@ Checkpoint parse_checkpoint(std::span<const std::byte> file, const std::string& 
   if (begins_old_format(file))
     refuse(name, "the file has the format of PyTorch before 1.6, which is not a zip file",
            "Convert it in Python: torch.save(torch.load(FILE, weights_only=True), NEW_FILE)");
-  if (begins_zip(file)) return parse_torch(file, name);
-  Checkpoint checkpoint;
-  for (auto& [tensor_name, tensor] : parse_safetensors(file, name).tensors) {
-    const std::string type = tensor.type().text();
-    checkpoint.tensors.push_back({tensor_name, std::move(tensor), type});
-  }
-  return checkpoint;
+  return begins_zip(file) ? parse_torch(file, name) : parse_tied(file, name);
 }
 
 Checkpoint load_checkpoint(const std::string& path, Vfs& vfs) {

@@ -5,8 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/modules.h"
 #include "unroll/error.h"
+#include "unroll/result.h"
 #include "unroll/trained/inference.h"
 
 namespace unroll::checkpoint {
@@ -79,7 +81,12 @@ ImportedModel import_model(Checkpoint checkpoint, const ImportOptions& options, 
       continue;
     }
     const NamedTensor& given = *found->second;
-    if (given.tensor.shape() != spec.type.shape)
+    if (given.unusable) throw_error(*given.unusable);
+    if (!is_float(given.tensor.dtype()))
+      throw Error(ErrorKind::input_file, file,
+                  "tensor " + in_quotes(given.name) + " is " + given.stored + "; the parameters of a layer are floats",
+                  "Save the model before it is quantized");
+    if (given.shape != spec.type.shape)
       misshapen.push_back(given.name + " is " + given.stored + ", expected " + spec.type.shape.text());
     used.insert(&given);
     imported.mapping.push_back({given.name, spec.name, given.stored});

@@ -44,9 +44,9 @@ std::string our_name(const RecurrentName& name) {
   return std::string(name.kind) + "_l" + std::to_string(name.layer) + (name.reverse ? "_reverse" : "");
 }
 
-const Tensor* find(const Module& module, std::string_view own) {
+const NamedTensor* find(const Module& module, std::string_view own) {
   const auto at = std::ranges::find(module.tensors, own, &ModuleTensor::own);
-  return at == module.tensors.end() ? nullptr : &at->tensor->tensor;
+  return at == module.tensors.end() ? nullptr : at->tensor;
 }
 
 [[noreturn]] void refuse(const std::string& file, const Module& module, const std::string& what) {
@@ -56,22 +56,22 @@ const Tensor* find(const Module& module, std::string_view own) {
 
 void describe_recurrent(Module& m, const std::string& nonlinearity, const std::string& file) {
   m.is_recurrent = true;
-  const Tensor* const ih = find(m, "weight_ih_l0");
-  const Tensor* const hh = find(m, "weight_hh_l0");
-  const Tensor* const hr = find(m, "weight_hr_l0");
+  const NamedTensor* const ih = find(m, "weight_ih_l0");
+  const NamedTensor* const hh = find(m, "weight_hh_l0");
+  const NamedTensor* const hr = find(m, "weight_hr_l0");
   if (!ih || !hh) refuse(file, m, std::string("has no ") + (ih ? "weight_hh_l0" : "weight_ih_l0"));
-  for (const Tensor* matrix : {ih, hh, hr})
-    if (matrix && (matrix->shape().rank() != 2 || matrix->elements() == 0))
-      refuse(file, m, "has a weight that is no matrix: " + matrix->type().text());
+  for (const NamedTensor* matrix : {ih, hh, hr})
+    if (matrix && (matrix->shape.rank() != 2 || matrix->shape.elements() == 0))
+      refuse(file, m, "has a weight that is no matrix: " + matrix->stored);
   RecurrentModelOptions& o = m.model;
-  o.hidden = hr ? hr->shape()[1] : hh->shape()[1];
-  o.projection = hr ? hr->shape()[0] : 0;
+  o.hidden = hr ? hr->shape[1] : hh->shape[1];
+  o.projection = hr ? hr->shape[0] : 0;
   constexpr std::pair<std::int64_t, const char*> k_gates[] = {{1, "rnn"}, {3, "gru"}, {4, "lstm"}};
   o.cell.clear();
   for (const auto& [gates, cell] : k_gates)
-    if (hh->shape()[0] == gates * o.hidden) o.cell = cell;
+    if (hh->shape[0] == gates * o.hidden) o.cell = cell;
   if (o.cell.empty())
-    refuse(file, m, "has weight_hh_l0 " + hh->type().text() + "; its rows must be 1, 3 or 4 times " +
+    refuse(file, m, "has weight_hh_l0 " + hh->stored + "; its rows must be 1, 3 or 4 times " +
                         std::to_string(o.hidden));
   if (o.cell == "rnn") o.nonlinearity = nonlinearity;
   o.bias = false;
@@ -81,7 +81,7 @@ void describe_recurrent(Module& m, const std::string& nonlinearity, const std::s
     o.bidirectional |= name.reverse;
     o.bias |= name.kind.starts_with("bias");
   }
-  m.inputs = ih->shape()[1];
+  m.inputs = ih->shape[1];
 }
 
 }  // namespace
@@ -110,10 +110,8 @@ std::vector<Module> find_modules(const std::vector<const NamedTensor*>& tensors,
     const std::string path(name.substr(0, dot == std::string_view::npos ? 0 : dot));
     const std::string_view leaf = dot == std::string_view::npos ? name : name.substr(dot + 1);
     const auto recurrent = recurrent_name(leaf);
-    const int rank = each->tensor.shape().rank();
-    const bool is_float_tensor = is_float(each->tensor.dtype());
-    if (!is_float_tensor || (!recurrent && !(leaf == "weight" && rank == 2) && !(leaf == "bias" && rank == 1)))
-      continue;
+    const int rank = each->shape.rank();
+    if (!recurrent && !(leaf == "weight" && rank == 2) && !(leaf == "bias" && rank == 1)) continue;
     auto at = std::ranges::find(modules, path, &Module::path);
     if (at == modules.end()) at = modules.insert(modules.end(), Module{.path = path, .tensors = {}, .model = {}});
     const std::string own = recurrent ? our_name(*recurrent) : std::string(leaf);
@@ -125,11 +123,11 @@ std::vector<Module> find_modules(const std::vector<const NamedTensor*>& tensors,
     return std::ranges::none_of(m.tensors, [](const ModuleTensor& t) { return t.own.starts_with("weight"); });
   });
   for (Module& m : modules) {
-    if (const Tensor* const weight = find(m, "weight")) {
+    if (const NamedTensor* const weight = find(m, "weight")) {
       if (m.tensors.size() > (find(m, "bias") ? 2 : 1))
         refuse(file, m, "has weights of a linear and a recurrent layer");
-      m.rows = weight->shape()[0];
-      m.columns = weight->shape()[1];
+      m.rows = weight->shape[0];
+      m.columns = weight->shape[1];
       m.bias = find(m, "bias") != nullptr;
     } else {
       describe_recurrent(m, nonlinearity, file);

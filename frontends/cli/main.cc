@@ -8,8 +8,10 @@
 #include <sstream>
 #include <string>
 
+#include "core/support/text/printable.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/options/command_line.h"
+#include "frontends/cli/terminal/signals.h"
 #include "frontends/cli/terminal/standard_files.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "unroll/error.h"
@@ -25,7 +27,7 @@ int fail(int code, const char* text) {
 int fail_with_text(int code, const std::string& text) {
   const auto width = static_cast<std::size_t>(unroll::cli::terminal_width(STDERR_FILENO));
   const std::string prefix = "unroll: error: ";
-  std::istringstream lines(std::string(prefix.size(), ' ') + text);
+  std::istringstream lines(std::string(prefix.size(), ' ') + unroll::printable(text, "\n"));
   std::string message;
   for (std::string line; std::getline(lines, line);)
     message += unroll::cli::wrapped(line, width, /*indent=*/2) + "\n";
@@ -38,6 +40,7 @@ int fail_with_text(int code, const std::string& text) {
 
 int main(int argc, char** argv) {
   unroll::cli::secure_standard_files();
+  unroll::cli::remove_temporary_files_at_end();
   try {
     const int code = unroll::cli::run_command_line(unroll::cli::all_commands(), argc, argv);
     unroll::cli::flush_output();

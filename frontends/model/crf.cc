@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear-chain conditional random field: the sum over all label sequences and the best sequence, both as scans.
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
 
@@ -17,6 +18,7 @@ Sizes check(const Crf& crf, Value scores, Value lengths, std::string_view who) {
     throw Error(ErrorKind::shape, who,
                 "scores must be [T,B,K], lengths [B] and the transitions [K,K]; got " + s.text() + ", " +
                     lengths.shape().text() + " and " + crf.transition.shape().text());
+  require_lengths(lengths, s[0]);
   return {s[0], s[1], s[2]};
 }
 

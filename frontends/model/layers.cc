@@ -64,21 +64,25 @@ void activation_penalties(Scope scope, Value y, double activation, double tempor
                 "must not be negative; got " + exact_text(activation) + " and " + exact_text(temporal));
   if (!scope.training()) return;
   const std::int64_t T = y.shape()[0], B = y.shape()[1], P = y.shape()[2];
-  // `total` over the elements at the first `steps` steps of each row, one at least.
-  const auto mean_of = [&](Value total, std::int64_t without) {
-    if (!lengths) return total / static_cast<double>(std::max<std::int64_t>((T - without) * B * P, 1));
+  // The mean of `total` over the elements at the first `steps` steps of each row, one at least, times `factor`.
+  const auto add_mean = [&](Value total, std::int64_t without, double factor) {
+    if (!lengths) {
+      const auto n = static_cast<double>(std::max<std::int64_t>((T - without) * B * P, 1));
+      return scope.add_penalty(total / n * factor, scalar_like(total, n));
+    }
     const Value zero = scalar_like(lengths, 0), all = scalar_like(lengths, static_cast<double>(T));
-    const Value steps = maximum(minimum(lengths, all) - static_cast<double>(without), zero);
-    return total / (cast(maximum(sum(steps), scalar_like(lengths, 1)), total.dtype()) * static_cast<double>(P));
+    const Value steps = sum(maximum(minimum(lengths, all) - static_cast<double>(without), zero));
+    const Value n = cast(maximum(steps, scalar_like(lengths, 1)), total.dtype()) * static_cast<double>(P);
+    scope.add_penalty(total / n * factor, cast(steps, total.dtype()) * static_cast<double>(P));
   };
-  if (activation > 0) scope.add_penalty(mean_of(sum(square(y)), 0) * activation);
+  if (activation > 0) add_mean(sum(square(y)), 0, activation);
   if (temporal == 0 || T < 2) return;
   Value change = slice(y, 0, 1, T - 1) - slice(y, 0, 0, T - 1);
   if (lengths) {
     const Value next = less(iota(scope.graph(), {T - 1, B, 1}, 0) + 1.0, reshape(lengths, {1, B, 1}));
     change = select(next, change, scalar_like(change, 0));
   }
-  scope.add_penalty(mean_of(sum(square(change)), 1) * temporal);
+  add_mean(sum(square(change)), 1, temporal);
 }
 
 }  // namespace unroll

@@ -2,6 +2,8 @@
 // A network as one function: its inputs, and the model that runs it.
 #include "unroll/network.h"
 
+#include "core/ir/shapes/input_range.h"
+#include "core/nn/index_limits.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/model/constants.h"
 #include "frontends/model/network_inputs.h"
@@ -26,6 +28,7 @@ Value Inputs::operator[](std::string_view name) const {
 Value sequence_mask(Value lengths, std::int64_t steps) {
   if (lengths.rank() != 1 || lengths.dtype() != DType::i32)
     throw Error(ErrorKind::shape, "sequence_mask", "lengths must be i32[B]; got " + lengths.type().text());
+  require_lengths(lengths, steps);
   return less(iota(lengths.graph(), {steps, 1}, 0), reshape(lengths, {1, lengths.shape()[0]}));
 }
 
@@ -33,12 +36,16 @@ struct Model::State {
   BackendUse backend;
   Network network;
   Constants parameters;
-  std::map<std::string, std::unique_ptr<Program>> programs;  // by names and types of the inputs
+  struct Planned {
+    std::unique_ptr<Program> program;
+    std::vector<IndexLimit> limits;
+  };
+  std::map<std::string, Planned> programs;  // by names and types of the inputs
 
-  Program& program_for(const TensorMap& inputs) {
+  Planned& program_for(const TensorMap& inputs) {
     std::string key;
     for (const auto& [name, tensor] : inputs) key += name + ":" + tensor.type().text() + ";";
-    if (const auto at = programs.find(key); at != programs.end()) return *at->second;
+    if (const auto at = programs.find(key); at != programs.end()) return at->second;
     Graph graph;
     Scope scope(graph, /*training=*/false);
     const TaskGraph built = network(scope, inputs_like(graph, inputs));
@@ -47,7 +54,7 @@ struct Model::State {
     for (const auto& [name, value] : built.outputs) graph.output(name, value);
     const auto folded = with_constants(graph, scope.parameters(), parameters, "Model");
     auto program = std::make_unique<Program>(*folded, backend.get("Model"));
-    return *programs.emplace(std::move(key), std::move(program)).first->second;
+    return programs.emplace(std::move(key), Planned{std::move(program), index_limits(graph)}).first->second;
   }
 };
 
@@ -59,7 +66,11 @@ Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-TensorMap Model::run(const TensorMap& inputs) { return state_->program_for(inputs).run(inputs); }
+TensorMap Model::run(const TensorMap& inputs) {
+  State::Planned& planned = state_->program_for(inputs);
+  check_indices(planned.limits, inputs);
+  return planned.program->run(inputs);
+}
 Result<TensorMap> Model::try_run(const TensorMap& inputs) noexcept {
   return attempt([&] { return run(inputs); });
 }

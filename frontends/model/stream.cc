@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "core/nn/index_limits.h"
 #include "core/support/tensor_role.h"
 #include "frontends/model/step_graph.h"
 #include "unroll/error.h"
@@ -23,6 +24,13 @@ void check(const StreamModel& model, const StreamOptions& o) {
     throw Error(ErrorKind::usage, k_who, "lanes and chunk must be at least 1; got " + got);
   if (model.input != DType::i32 && (model.input != DType::f32 || model.inputs < 1))
     throw Error(ErrorKind::usage, k_who, "a model reads at least one f32 per step, or i32 ids");
+}
+
+// How many ids the model knows, if it looks them up.
+std::int64_t ids_of(const Graph& step) {
+  for (const IndexLimit& limit : index_limits(step))
+    if (limit.input == "x") return limit.most + 1;
+  return 0;
 }
 
 StreamModel refuse_bidirectional(StreamModel model, bool bidirectional) {
@@ -65,7 +73,7 @@ struct Stream::Model {
   std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; the same when the chunk is one step
   std::vector<Type> states;
   DType input;
-  std::int64_t inputs, outputs;
+  std::int64_t inputs, ids, outputs;
   Backend& backend() const { return use.get(k_who); }
 };
 
@@ -86,18 +94,18 @@ Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& para
   check(model, options);
   const Constants weights = constants_of(parameters);
   const PlanOptions how{.weights = options.weights, .one_thread = options.one_thread};
-  const auto plan_for = [&](std::int64_t steps) {
-    return plan(*step_graph(model, steps, options.lanes, weights, k_who), backend, how);
-  };
-  const auto one = plan_for(1);
+  const auto graph_of = [&](std::int64_t steps) { return step_graph(model, steps, options.lanes, weights, k_who); };
+  const auto step = graph_of(1);
+  const auto one = plan(*step, backend, how);
   const Graph& graph = *one->graph;
   std::vector<Type> states;
   for (std::size_t k = 1; k < graph.outputs().size(); ++k) states.push_back(graph.type(graph.outputs()[k].value));
   const Shape y = graph.type(graph.outputs()[0].value).shape;
   if (y.rank() != 3) throw Error(ErrorKind::shape, k_who, "the model's y must be [T,B,O]; got " + y.text());
-  *this = Stream(std::make_shared<const Model>(Model{backend, options, one,
-                                                     options.chunk == 1 ? one : plan_for(options.chunk), states,
-                                                     model.input, model.input == DType::i32 ? 1 : model.inputs, y[2]}));
+  const bool reads_ids = model.input == DType::i32;
+  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend, how);
+  *this = Stream(std::make_shared<const Model>(
+      Model{backend, options, one, chunk, states, model.input, reads_ids ? 1 : model.inputs, ids_of(*step), y[2]}));
 }
 
 Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)), run_(std::make_unique<Run>()) {
@@ -143,6 +151,7 @@ Stream& Stream::operator=(Stream&&) noexcept = default;
 std::int64_t Stream::lanes() const { return model_->options.lanes; }
 std::int64_t Stream::chunk() const { return model_->options.chunk; }
 std::int64_t Stream::inputs() const { return model_->inputs; }
+std::int64_t Stream::ids() const { return model_->ids; }
 std::int64_t Stream::outputs() const { return model_->outputs; }
 std::vector<ReportLine> Stream::report() const { return run_->one.executable->report(); }
 
@@ -150,6 +159,9 @@ bool Stream::step(std::span<const float> x, std::span<float> y) noexcept {
   return step_bytes(DType::f32, std::as_bytes(x), y);
 }
 bool Stream::step(std::span<const std::int32_t> ids, std::span<float> y) noexcept {
+  const std::int64_t most = model_->ids;
+  for (const std::int32_t id : ids)
+    if (most > 0 && (id < 0 || id >= most)) return false;
   return step_bytes(DType::i32, std::as_bytes(ids), y);
 }
 

@@ -258,8 +258,8 @@ std::vector<Value> loop_node(Call& call) {
   for (std::size_t i = 0; i < n_states; ++i) loop.states.push_back(call.in(i + 2));
   std::int64_t trips = call.has(0) ? std::max<std::int64_t>(call.integer(0), 0) : k_max_unrolled_steps + 1;
   if (call.has(1) && call.literal(1).at(0) == 0) trips = 0;
-  if (stays_true(body)) {
-    if (!call.has(0)) call.refuse("never ends");
+  if (trips == 0 || stays_true(body)) {
+    if (trips > 0 && !call.has(0)) call.refuse("never ends");
     try {
       return joined(loop_scan(call, loop, trips, /*masked=*/false));
     } catch (const Error& e) {  // a shape or an index that depends on the iteration: one copy of the body for each

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/ir/shapes/input_range.h"
 #include "frontends/onnx/importer.h"
 
 namespace unroll::onnx {
@@ -78,6 +79,8 @@ std::vector<Value> reverse_sequence(Call& call) {
   if (time_axis == 1) std::swap(order[0], order[1]);
   const Value by_time = time_axis == 1 ? transpose(x, order) : x;
   const std::int64_t steps = by_time.shape()[0], batch = by_time.shape()[1];
+  if (lengths.shape() != Shape{batch}) call.refuse("sequence_lens is " + lengths.shape().text() + ", not one per row");
+  require_lengths(lengths, steps);
   const Value t = iota(call.graph(), {steps, batch}, 0), b = iota(call.graph(), {steps, batch}, 1);
   const Value from = select(less(t, lengths), sub(lengths - 1.0, t), t);
   Ints dims{steps * batch};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "unroll/error.h"
@@ -35,9 +36,7 @@ bool is_aligned(const Array& array) {
 Tensor borrowed_tensor(const Array& array, const std::string& name) {
   for (const Row& row : k_dtypes) {
     if (array.dtype() != row.in_python) continue;
-    std::vector<std::int64_t> dims;
-    for (std::size_t k = 0; k < array.ndim(); ++k) dims.push_back(static_cast<std::int64_t>(array.shape(k)));
-    const Type type{row.dtype, Shape(dims)};
+    const Type type{row.dtype, shape_of(array)};
     return Tensor::borrowed(type, {const_cast<std::byte*>(static_cast<const std::byte*>(array.data())), type.bytes()});
   }
   throw Error(ErrorKind::type, name, "arrays are float32, float64, int32, bool, float16 or bfloat16",
@@ -46,14 +45,15 @@ Tensor borrowed_tensor(const Array& array, const std::string& name) {
 
 }  // namespace
 
+nb::module_ arguments() { return nb::module_::import_("unroll._arguments"); }
+
 nb::object contiguous_array(nb::handle object, const char* dtype, const std::string& what) {
-  try {
-    const nb::object numpy = nb::module_::import_("numpy");
-    return dtype ? numpy.attr("ascontiguousarray")(object, dtype) : numpy.attr("ascontiguousarray")(object);
-  } catch (const nb::python_error&) {
-    throw Error(ErrorKind::type, what,
-                std::string("expected an array of numbers, got ") + nb::type_name(object.type()).c_str());
-  }
+  return arguments().attr("converted")(object, dtype, what);
+}
+
+bool is_as_in_memory(nb::handle object) {
+  if (std::string_view(Py_TYPE(object.ptr())->tp_name) == "numpy.ndarray") return true;
+  return !nb::cast<bool>(arguments().attr("is_negated")(object));
 }
 
 namespace {
@@ -61,7 +61,7 @@ namespace {
 // Lists and strided arrays become contiguous ones.
 Array contiguous(nb::handle value, const std::string& name) {
   Array array;
-  if (!nb::try_cast(value, array) || !is_aligned(array))
+  if (!is_as_in_memory(value) || !nb::try_cast(value, array) || !is_aligned(array))
     array = cast_to<Array>(contiguous_array(value, nullptr, name), name, "an array of numbers");
   return array;
 }

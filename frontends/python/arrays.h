@@ -22,8 +22,13 @@ T cast_to(nanobind::handle object, const std::string& what, const std::string& e
   throw Error(ErrorKind::type, what,
               "expected " + expected + ", got " + nanobind::type_name(object.type()).c_str());
 }
-// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Error(type).
+// The functions of unroll/_arguments.py.
+nanobind::module_ arguments();
+// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Python's
+// DTypeError on what is no array of numbers, and where a number would become another one.
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
+// Whether the memory of an array or tensor has its numbers: that of a negated tensor of PyTorch has the other sign.
+bool is_as_in_memory(nanobind::handle object);
 
 // Copies. They throw Error(type), with the name of the array, on a dtype that unroll does not have.
 Tensor tensor_of(nanobind::handle array, const std::string& name);
@@ -34,6 +39,12 @@ struct Borrowed {
   std::vector<Array> arrays;
 };
 Borrowed borrowed_tensors(const nanobind::dict& arrays);
+template <class Array>
+Shape shape_of(const Array& array) {
+  std::vector<std::int64_t> dims;
+  for (std::size_t k = 0; k < array.ndim(); ++k) dims.push_back(static_cast<std::int64_t>(array.shape(k)));
+  return Shape(dims);
+}
 nanobind::object array_of(Tensor tensor);
 nanobind::dict arrays_of(TensorMap tensors);
 

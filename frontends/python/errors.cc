@@ -37,12 +37,21 @@ const Row k_errors[] = {
 
 std::array<PyObject*, std::size(k_errors)> classes{};
 
+}  // namespace
+
+PyObject* class_of(ErrorKind kind) {
+  std::size_t i = 0;
+  while (k_errors[i].kind != kind) ++i;
+  return classes[i];
+}
+
+namespace {
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    for (std::size_t i = 0; i < std::size(k_errors); ++i)
-      if (k_errors[i].kind == error.kind()) PyErr_SetString(classes[i], error.what());
+    PyErr_SetString(class_of(error.kind()), error.what());
   }
 }
 

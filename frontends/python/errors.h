@@ -6,10 +6,15 @@
 
 #include <string>
 
+#include "unroll/error.h"
+
 namespace unroll::python {
 
 // Issues a RuntimeWarning.
 void warn(const std::string& text);
+
+// The class of a kind, for C.
+PyObject* class_of(ErrorKind kind);
 
 void add_errors(nanobind::module_& module);
 

@@ -36,16 +36,6 @@ nb::dict report_of(const Progress& p) {
 
 }  // namespace
 
-template <class Call>
-void Listener::in_python(const Call& call) {
-  const nb::gil_scoped_acquire lock;
-  try {
-    call();
-  } catch (nb::python_error& error) {
-    if (!raised_) raised_.emplace(std::move(error));
-  }
-}
-
 TrainResult Listener::fit(Trainer& trainer) {
   return trainer.fit([&](const Progress& p) { report(p); }, [&] { return stops(); });
 }
@@ -62,26 +52,20 @@ void Listener::warn(const std::string& text) {
   in_python([&] { python::warn(text); });
 }
 
+void Listener::leave(const nb::object& run, std::int64_t updates, const std::string& folder) {
+  const nb::handle error = raised_->value();
+  if (PyObject_SetAttrString(error.ptr(), "run", run.ptr()) != 0) PyErr_Clear();  // a class without attributes
+  const std::string note = "The run ended after update " + std::to_string(updates) +
+                           " and is the attribute `run` of this exception (sys.last_value.run at a prompt)." +
+                           (folder.empty() ? "" : " resume=True continues it from " + folder + ".");
+  if (nb::hasattr(error, "add_note")) error.attr("add_note")(note);  // from Python 3.11 on
+  throw std::move(*raised_);
+}
+
 bool Listener::stops() {
-  updates_ = true;
+  ends_itself();
   look_for_signals();
   return stops_ || raised_;
-}
-
-void Listener::check() {
-  if (updates_) return;
-  look_for_signals();
-  if (raised_) throw Error(ErrorKind::usage, "unroll.train", "was interrupted");  // raise() has the exception
-}
-
-// Python is asked some times a second only: other threads may hold its lock.
-void Listener::look_for_signals() {
-  const auto now = Clock::now();
-  if (now - asked_ < std::chrono::milliseconds(50)) return;
-  asked_ = now;
-  in_python([] {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  });
 }
 
 }  // namespace unroll::python

@@ -8,10 +8,12 @@
 #include <utility>
 #include <variant>
 
+#include "frontends/python/interruptible.h"
+#include "core/support/files/paths.h"
 #include "frontends/python/one_at_a_time.h"
 #include "unroll/error.h"
-#include "unroll/run.h"
 #include "unroll/predict.h"
+#include "unroll/run.h"
 #include "unroll/tasks.h"
 #include "unroll/trainer.h"
 
@@ -36,23 +38,25 @@ void check_same_parameters(const TensorMap& known, const TensorMap& given) {
     if (!known.contains(name)) refuse(name, "is no parameter of the model");
 }
 
-// Calls work() without Python's lock.
-template <class Work>
-auto released(const Work& work) {
-  const nb::gil_scoped_release release;
-  return work();
-}
-
 using Inputs = std::vector<PredictInput>;
 
-Inputs texts_in(const nb::object& inputs) {
+void require_list(const nb::object& inputs, const std::string& of) {
   if (nb::isinstance<nb::str>(inputs))
-    throw Error(ErrorKind::usage, "predict", "expected a list of texts, got one text", "Write model.predict([text])");
+    throw Error(ErrorKind::usage, "predict", "expected a list of " + of + ", got one text",
+                "Write model.predict([text])");
+  if (!nb::isinstance<nb::iterable>(inputs) || nb::isinstance<nb::dict>(inputs))
+    throw Error(ErrorKind::type, "predict",
+                "expected a list of " + of + ", got " + nb::type_name(inputs.type()).c_str());
+}
+
+Inputs texts_in(const nb::object& inputs) {
+  require_list(inputs, "texts");
   const auto texts = cast_to<std::vector<std::string>>(inputs, "predict", "a list of texts");
   return {texts.begin(), texts.end()};
 }
 
 Inputs sentences_in(const nb::object& inputs) {
+  require_list(inputs, "texts or lists of tokens");
   Inputs list;
   for (const nb::handle line : inputs) {
     if (nb::isinstance<nb::str>(line)) list.emplace_back(nb::cast<std::string>(line));
@@ -61,20 +65,27 @@ Inputs sentences_in(const nb::object& inputs) {
   return list;
 }
 
-// Numbers row by row, from lists or arrays of any dtype.
-Inputs rows_in(const nb::object& inputs) {
+// Numbers row by row, from lists or arrays of any dtype. `width`: numbers of a step.
+Inputs rows_in(const nb::object& inputs, std::int64_t width) {
+  require_list(inputs, "arrays of numbers");
   Inputs rows;
   for (const nb::handle row : inputs) {
     const std::string what = "inputs[" + std::to_string(rows.size()) + "]";
     using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
     const auto numbers = cast_to<Numbers>(contiguous_array(row, "float64", what), what, "numbers");
+    if (numbers.ndim() == 0)
+      throw Error(ErrorKind::type, what, "expected an array of numbers, got one number",
+                  "Write model.predict([numbers]): a list with an array for each prediction");
+    if (numbers.ndim() > 1 && static_cast<std::int64_t>(numbers.shape(numbers.ndim() - 1)) != width)
+      throw Error(ErrorKind::shape, what,
+                  "expected [steps, " + std::to_string(width) + "], got " + shape_of(numbers).text());
     rows.emplace_back(std::vector<double>(numbers.data(), numbers.data() + numbers.size()));
   }
   return rows;
 }
 
-Inputs inputs_in(const nb::object& inputs, InputForm form) {
-  if (form == InputForm::numbers) return rows_in(inputs);
+Inputs inputs_in(const nb::object& inputs, InputForm form, const Inference& inference) {
+  if (form == InputForm::numbers) return rows_in(inputs, inference.inputs.at(0).axes.back().size);
   return form == InputForm::tokens ? sentences_in(inputs) : texts_in(inputs);
 }
 
@@ -93,11 +104,28 @@ nb::object object_of(const std::vector<ScoredLabel>& labels) {
 
 LoadedModel::LoadedModel(TensorFile file, const std::string& backend, int threads, std::optional<Inference> inference)
     : file_(std::move(file)), inference_(inference ? std::move(*inference) : task_inference(file_.metadata)),
-      backend_(make_backend(backend, {.threads = threads})), for_streams_(make_backend(backend, {.threads = threads})),
-      model_(std::make_unique<unroll::Model>(*backend_, inference_.network, file_.tensors)) {}
+      backend_name_(backend), threads_(threads) {
+  open_backends();
+}
+
+void LoadedModel::open_backends() {
+  auto backend = make_backend(backend_name_, {.threads = threads_});
+  auto for_streams = make_backend(backend_name_, {.threads = threads_});
+  model_ = std::make_unique<unroll::Model>(*backend, inference_.network, file_.tensors);
+  backend_ = std::move(backend);
+  for_streams_ = std::move(for_streams);
+}
+
+// What the other thread was using is left as it is: its state is unknown, and the locks it holds are never released.
+void LoadedModel::renew() {
+  static_cast<void>(model_.release());
+  static_cast<void>(predictor_.release());
+  static_cast<void>(backend_.release());
+  open_backends();
+}
 
 LoadedModel LoadedModel::open(std::string path, const std::string& backend, int threads) {
-  if (std::filesystem::is_directory(path)) path += "/best.safetensors";
+  if (is_folder(path)) path += "/best.safetensors";
   TensorFile file = load_model(path);
   if (!file.metadata.contains("task"))
     throw Error(ErrorKind::input_file, path, "does not describe its network: there is no metadata 'task'",
@@ -107,14 +135,14 @@ LoadedModel LoadedModel::open(std::string path, const std::string& backend, int 
 }
 
 nb::dict LoadedModel::run(const nb::dict& inputs) {
-  const OneAtATime use(*used_, "Model");
+  const OneAtATime use(*used_, "Model", [&] { renew(); });
   Borrowed given = borrowed_tensors(inputs);
   given.tensors.merge(zero_states(inference_, given.tensors));
-  return arrays_of(released([&] { return model_->run(given.tensors); }));
+  return arrays_of(interruptible([&] { return model_->run(given.tensors); }));
 }
 
 void LoadedModel::load_state_dict(const nb::dict& parameters) {
-  const OneAtATime use(*used_, "Model");
+  const OneAtATime use(*used_, "Model", [&] { renew(); });
   TensorMap tensors = tensors_of(parameters);
   check_same_parameters(file_.tensors, tensors);
   auto model = std::make_unique<unroll::Model>(*backend_, inference_.network, tensors);
@@ -126,11 +154,11 @@ void LoadedModel::load_state_dict(const nb::dict& parameters) {
 void LoadedModel::save(const std::filesystem::path& path) const { save_safetensors(path.string(), file_); }
 
 nb::list LoadedModel::predict(const nb::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam) {
-  const OneAtATime use(*used_, "Model");
+  const OneAtATime use(*used_, "Model", [&] { renew(); });
   require_task("Model.predict");
-  if (!predictor_) predictor_ = released([&] { return make_predictor(file_.metadata, file_.tensors, *backend_); });
-  const Inputs given = inputs_in(inputs, predictor_->reads());
-  const auto predictions = released([&] {
+  if (!predictor_) predictor_ = interruptible([&] { return make_predictor(file_.metadata, file_.tensors, *backend_); });
+  const Inputs given = inputs_in(inputs, predictor_->reads(), inference_);
+  const auto predictions = interruptible([&] {
     return predictor_->predict(given, {.top_k = top_k, .steps = steps, .decode = {.beam = beam}});
   });
   nb::list list;
@@ -147,11 +175,11 @@ void LoadedModel::require_task(const char* what) const {
 
 std::string LoadedModel::generate(const std::string& prompt, std::int64_t length, double temperature,
                                   std::int64_t top_k, double top_p, std::uint64_t seed) {
-  const OneAtATime use(*used_, "Model");
+  const OneAtATime use(*used_, "Model", [&] { renew(); });
   require_task("Model.generate");
   const GenerateOptions options{prompt, length, temperature, top_k, top_p, seed};
   std::string text;
-  released([&] {
+  interruptible([&] {
     unroll::generate(file_.metadata, file_.tensors, *backend_, options, [&](std::string_view token) { text += token; });
   });
   return text;

@@ -2,7 +2,6 @@
 // What the classes Model and Stream of the Python module hold. Python's lock is released while they compute.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/forked.h"
 #include "frontends/python/arrays.h"
 #include "unroll/backend.h"
 #include "unroll/trained/inference.h"
@@ -32,7 +32,7 @@ struct StreamParts {
 class OpenStream {
  public:
   explicit OpenStream(StreamParts parts);
-  nanobind::object step(nanobind::object x, std::optional<nanobind::ndarray<float, nanobind::c_contig>> out);
+  nanobind::object step(const nanobind::object& x, const nanobind::object& out);
   void reset(std::optional<std::int64_t> lane);
   nanobind::dict save() const;
   void restore(const nanobind::dict& state);
@@ -44,7 +44,7 @@ class OpenStream {
 
  private:
   StreamParts parts_;
-  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+  std::unique_ptr<UseFlag> used_ = std::make_unique<UseFlag>();
 };
 
 class LoadedModel {
@@ -73,13 +73,18 @@ class LoadedModel {
 
  private:
   void require_task(const char* what) const;
+  void open_backends();
+  void renew();  // in the child of a fork, if another thread used the model when the process was forked
 
   TensorFile file_;
   Inference inference_;
-  std::shared_ptr<Backend> backend_, for_streams_;
+  std::string backend_name_;
+  int threads_;
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Backend> for_streams_;
   std::unique_ptr<unroll::Model> model_;
   std::unique_ptr<Predictor> predictor_;  // from the first call of predict() on
-  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+  std::unique_ptr<UseFlag> used_ = std::make_unique<UseFlag>();
 };
 
 }  // namespace unroll::python

@@ -9,8 +9,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "frontends/python/arrays.h"
+#include "frontends/python/calls.h"
 #include "frontends/python/collected.h"
 #include "frontends/python/errors.h"
+#include "frontends/python/interruptible.h"
 #include "frontends/python/network/layers.h"
 #include "frontends/python/loaded_model.h"
 #include "frontends/python/network/model.h"
@@ -31,7 +33,7 @@ void add_stream(nb::module_& module) {
       .def("step", &OpenStream::step, "x"_a, "out"_a = nb::none(),
            "Process x of shape [I] (one lane), [B, I] or [T, B, I]; ids have no last axis.\n"
            "Return y with the axes of x, [..., O]; nothing is copied for contiguous arrays of the model's dtype.\n"
-           "`out` is a float32 array that receives y instead of a new one.")
+           "`out` is a writable array of floats that receives y instead of a new one.")
       .def("reset", &OpenStream::reset, "lane"_a = nb::none(), "Set the state of a lane, or of all, to zero.")
       .def("save", &OpenStream::save, "Return the state as a dict of arrays.")
       .def("restore", &OpenStream::restore, "state"_a, "Replace the state by one that save() returned.")
@@ -102,7 +104,7 @@ void add_training(nb::module_& module) {
                    "Whether a callback or a limit ended the run early.");
   module.def("_train", [](const std::string& config, bool is_text, const std::vector<std::string>& settings,
                           const std::string& folder, bool resume, nb::object on_report) {
-    return PythonRun(train({config, is_text, settings, folder, resume, std::move(on_report)}));
+    return train({config, is_text, settings, folder, resume, std::move(on_report)});
   }, "config"_a, "is_text"_a, "settings"_a, "folder"_a, "resume"_a, "on_report"_a = nb::none());
   module.def("_build", [](const std::string& config, bool is_text, const std::vector<std::string>& settings) {
     return build({config, is_text, settings, {}, false, nb::none()});
@@ -129,7 +131,10 @@ NB_MODULE(_core, module) {
     return addresses;
   }, "arrays"_a, "Where Model.run reads these arrays, for tests.");
   module.def("_load_arrays", [](const std::string& path) { return arrays_of(load_model(path).tensors); }, "path"_a);
-  module.def("_load", &LoadedModel::open, "path"_a, "backend"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("_load", [](const std::string& path, const std::string& backend, int threads) {
+    return interruptible([&] { return LoadedModel::open(path, backend, threads); });
+  }, "path"_a, "backend"_a, "threads"_a);
+  name_wrong_arguments(module);
 }
 
 }  // namespace unroll::python

@@ -2,25 +2,41 @@
 // Two threads in one object are an error with a message, not a race.
 #pragma once
 
-#include <atomic>
-
+#include "core/support/forked.h"
 #include "unroll/error.h"
 
 namespace unroll::python {
 
 class OneAtATime {
  public:
-  OneAtATime(std::atomic_flag& used, const char* what) : used_(used) {
-    if (used_.test_and_set(std::memory_order_acquire))
+  OneAtATime(UseFlag& used, const char* what)
+      : OneAtATime(used, what, [what] {
+          throw Error(ErrorKind::usage, what, "another thread was using it when this process was forked",
+                      "Make another one in this process");
+        }) {}
+  // `renew` makes an object usable that another thread was using when the process was forked, or throws.
+  template <class Renew>
+  OneAtATime(UseFlag& used, const char* what, const Renew& renew) : used_(used) {
+    UseFlag::State state = used_.begin();
+    const bool is_abandoned = state == UseFlag::State::abandoned;
+    if (is_abandoned) state = used_.take_over();
+    if (state == UseFlag::State::busy)
       throw Error(ErrorKind::usage, what, "another thread is using it",
                   "Wait for the other call, or make one for each thread");
+    if (!is_abandoned) return;
+    try {
+      renew();
+    } catch (...) {
+      used_.abandon();
+      throw;
+    }
   }
-  ~OneAtATime() { used_.clear(std::memory_order_release); }
+  ~OneAtATime() { used_.end(); }
   OneAtATime(const OneAtATime&) = delete;
   OneAtATime& operator=(const OneAtATime&) = delete;
 
  private:
-  std::atomic_flag& used_;
+  UseFlag& used_;
 };
 
 }  // namespace unroll::python

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step reads and writes NumPy's memory; nothing is copied when the arrays are contiguous and of the right dtype.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include "frontends/python/loaded_model.h"
 #include "frontends/python/one_at_a_time.h"
@@ -13,32 +14,54 @@ namespace unroll::python {
 namespace {
 
 template <class T>
-nb::ndarray<const T, nb::c_contig, nb::device::cpu> contiguous(const nb::object& x, const char* dtype) {
-  nb::ndarray<const T, nb::c_contig, nb::device::cpu> array;
-  if (nb::try_cast(x, array, /*convert=*/false)) return array;
-  return cast_to<decltype(array)>(contiguous_array(x, dtype, "Stream.step"), "Stream.step", "an array of numbers");
+using Dense = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+// Nothing where it has another dtype, strides or a wrong alignment, or may not be written.
+template <class T>
+std::optional<Dense<T>> in_place(const nb::object& x) {
+  Dense<T> array;
+  if (!is_as_in_memory(x) || !nb::try_cast(x, array, /*convert=*/false)) return std::nullopt;
+  if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) return std::nullopt;
+  return array;
 }
+
+template <class T>
+Dense<const T> contiguous(const nb::object& x, const char* dtype) {
+  if (auto array = in_place<const T>(x)) return *array;
+  return cast_to<Dense<const T>>(contiguous_array(x, dtype, "Stream.step"), "Stream.step", "an array of numbers");
+}
+
+void check_ids(const Dense<const std::int32_t>& ids, std::int64_t known) {
+  for (std::size_t i = 0; i < ids.size() && known > 0; ++i)
+    if (const std::int32_t id = ids.data()[i]; id < 0 || id >= known)
+      throw Error(ErrorKind::usage, "Stream.step",
+                  "id " + std::to_string(id) + " is out of range: the model knows 0 to " + std::to_string(known - 1));
+}
+void check_ids(const Dense<const float>&, std::int64_t) {}
 
 }  // namespace
 
 OpenStream::OpenStream(StreamParts parts) : parts_(std::move(parts)) {}
 
-nb::object OpenStream::step(nb::object x, std::optional<nb::ndarray<float, nb::c_contig>> out) {
+nb::object OpenStream::step(const nb::object& x, const nb::object& out) {
   const OneAtATime use(*used_, "Stream");
   const auto run = [&](const auto& array, std::size_t axes_of_input) {
     std::vector<std::int64_t> dims;
     for (std::size_t k = 0; k + axes_of_input < array.ndim(); ++k)
       dims.push_back(static_cast<std::int64_t>(array.shape(k)));
-    std::int64_t rows = 1;  // T * B
-    for (const std::int64_t size : dims) rows *= size;
     dims.push_back(outputs());
-    Tensor made(DType::f32, out ? Shape{0} : Shape(dims));
-    const std::span<float> y = out ? std::span(out->data(), out->size()) : made.values<float>();
-    const bool fits = static_cast<std::int64_t>(y.size()) == rows * outputs();
+    const Shape shape(dims);
+    check_ids(array, parts_.stream.ids());
+    std::optional<Dense<float>> given;
+    if (!out.is_none()) given = in_place<float>(out);
+    if (!out.is_none() && !given) arguments().attr("check_out")(out, nb::cast(dims));
+    Tensor made(DType::f32, given ? Shape{0} : shape);
+    const std::span<float> y = given ? std::span(given->data(), given->size()) : made.values<float>();
     bool done = false;
     {
       const nb::gil_scoped_release release;
-      done = fits && parts_.stream.step(std::span(array.data(), array.size()), y);
+      done = static_cast<std::int64_t>(y.size()) == shape.elements() &&
+             parts_.stream.step(std::span(array.data(), array.size()), y);
     }
     if (!done)
       throw Error(ErrorKind::shape, "Stream.step",
@@ -47,7 +70,9 @@ nb::object OpenStream::step(nb::object x, std::optional<nb::ndarray<float, nb::c
                       (chunk() > 1 ? ", or " + std::to_string(chunk()) + " times as many" : "") + "; got " +
                       std::to_string(array.size()) + " and room for " + std::to_string(y.size()),
                   "Pass x of shape [lanes, inputs], or [chunk, lanes, inputs]; ids without the last axis");
-    return out ? nb::cast(*out) : array_of(std::move(made));
+    if (out.is_none()) return array_of(std::move(made));
+    if (!given) arguments().attr("copy_out")(out, array_of(std::move(made)));
+    return out;
   };
   if (parts_.input == DType::i32) return run(contiguous<std::int32_t>(x, "int32"), 0);
   return run(contiguous<float>(x, "float32"), 1);

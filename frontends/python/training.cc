@@ -6,6 +6,7 @@
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/resume.h"
 #include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/run/split_size.h"
 #include "frontends/python/listener.h"
 
 namespace unroll::python {
@@ -47,6 +48,9 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
   options.folder = request.folder;
   options.resume = request.resume;
   options.warn = [&](const std::string& text) { listener.warn(text); };
+  for (const std::string& line : parts.config.settings_without_effect()) listener.warn(line);
+  for (const std::string& warning : parts.task->warnings()) options.warn(cli::without_folder(warning));
+  for (const std::string& warning : cli::empty_split_warnings(*parts.task, parts.config)) options.warn(warning);
   if (request.folder.empty()) {
     Trainer trainer(parts.task, *parts.backend, options);
     TrainResult result = listener.fit(trainer);
@@ -64,9 +68,9 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
 
 }  // namespace
 
-FinishedRun train(const TrainRequest& request) {
+PythonRun train(const TrainRequest& request) {
   Listener listener(request.on_report);
-  return listener.run([&] { return train_with(request, listener); });
+  return listener.train<PythonRun>(request.folder, [&] { return train_with(request, listener); });
 }
 
 LoadedModel build(const TrainRequest& request) {

@@ -34,8 +34,8 @@ struct TrainRequest {
   // Called with a dict for each report; returning False stops the run. None: not called.
   nanobind::object on_report;
 };
-// A Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised.
-FinishedRun train(const TrainRequest& request);
+// A Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised, whose attribute `run` is the run.
+PythonRun train(const TrainRequest& request);
 // The model of a config with its initial parameters. Its data are read, since sizes and vocabularies follow from them.
 LoadedModel build(const TrainRequest& request);
 

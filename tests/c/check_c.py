@@ -86,6 +86,28 @@ def check_ctypes(library, model):
     return lib, handle, inputs.value, outputs.value
 
 
+def check_lengths(lib, unroll, work):
+    """A predictor runs with lengths from 0 to T, and refuses others."""
+    run(unroll, "new", "label", work / "label")
+    code, _, told = run(unroll, "train", work / "label/config.toml", "--out", work / "tags", "--max-updates", "1", "-q",
+                        "--set", "model.hidden=8")
+    model, predictor = ctypes.c_void_p(), ctypes.c_void_p()
+    lib.unroll_model_open(str(work / "tags/last.safetensors").encode(), b"threads=1", ctypes.byref(model))
+    check(code == 0 and lib.unroll_predictor_new(model, ctypes.byref(predictor)) == 0, f"a label predictor {told}")
+
+    def put(name, shape, values):
+        dims, data = (ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int32 * len(values))(*values)
+        return lib.unroll_predictor_set(predictor, name, 2, dims, len(shape), data)
+
+    check(put(b"ids", [5, 2], [1] * 10) == 0, "ids are set")
+    for length in (-1, 0, 5, 6):
+        put(b"lengths", [2], [5, length])
+        code, said = lib.unroll_predictor_run(predictor), lib.unroll_last_error().decode()
+        wrong = f"'lengths' has {length} as element 1; it must be between 0 and 5, the number of steps"
+        check(code == 0 if 0 <= length <= 5 else code == 2 and wrong in said, f"length {length} of 5: {code} {said}")
+    lib.unroll_predictor_free(predictor)
+
+
 def check_threads(lib, handle, n_in, n_out):
     """Calls on one stream from many threads are done one at a time or refused; each thread has its own error."""
     codes, errors, lanes = [], [], 512  # a step long enough that others come in between
@@ -138,7 +160,9 @@ def main():
         check_exports(library)
         if not sanitized:
             check_page(pathlib.Path(__file__).parents[2], unroll.resolve(), library.resolve(), pathlib.Path(work))
-            check_threads(*check_ctypes(library, model))
+            lib, *opened = check_ctypes(library, model)
+            check_threads(lib, *opened)
+            check_lengths(lib, unroll, pathlib.Path(work))
     sys.exit(bool(FAILED))
 
 

@@ -118,7 +118,7 @@ def run_refusals(folder):
     attempt(["h0 is f64[1,1,1]", "must be f32[1,1,1]"], i={"h0": ("F64", [1, 1, 1], [0])})
     attempt(["tensor h1 f32[1] is not used"], i={"h1": ("F32", [1], [0])})
     attempt(["d_y is missing"], grad=True)
-    attempt(["lengths contains 4", "T = 3"], i={"lengths": ("I64", [1], [4])})
+    attempt(["'lengths' has 4 as element 0", "between 0 and 3, the number of steps"], i={"lengths": ("I64", [1], [4])})
     attempt(["lengths is i32[2]", "i32[1]"], i={"lengths": ("I32", [2], [1, 1])})
     (folder / "i").write_bytes(b"")
     refused(3, *command, says=["/i"])

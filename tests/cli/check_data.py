@@ -53,6 +53,40 @@ def days(folder):
             says=["data.missing", "docs/data.md#forecast"])
 
 
+def dates(folder):
+    """dates as people write them reach the forecast, and what cannot be read is a warning of train and data check"""
+    first = datetime.date(2022, 1, 1)
+    day = [first + datetime.timedelta(i) for i in range(120)]
+    rows = [f"{d:%m/%d/%Y},{100 + i % 7}" for i, d in enumerate(day)]
+    (folder / "us.csv").write_text("\n".join(["when,sales", *rows]) + "\n")
+    size = ["--set", "data.period=7", "--set", "data.window=7"]
+    said = trained(folder, "forecast", folder / "us.csv", *size)
+    assert "dates in 'when' read as MM/DD/YYYY from 01/01/2022, a row every 1 day" in said[0], said
+    # Ten days can be read in two ways by themselves; the model knows which one.
+    (folder / "few.csv").write_text("\n".join(["when,sales", *rows[90:100]]) + "\n")
+    answer = ok("predict", folder / "run", "--input", folder / "few.csv").out.splitlines()
+    assert answer[0] == "when,sales" and answer[1].startswith("04/11/2022,"), answer
+
+    def check(name, lines, code, says):
+        (folder / name).write_text("\n".join(lines) + "\n")
+        ok("new", "forecast", folder / f"{name}.toml", "--data", folder / name, *size)
+        report = call("data", "check", folder / f"{name}.toml", "--json")
+        found = " ".join(finding["what"] for finding in report.json()["findings"])
+        assert report.code == code and all(words in found for words in says), (report.code, found)
+        if code == 0:
+            train = ok("train", folder / f"{name}.toml", "--out", folder / f"{name}.run", *SMALL)
+            assert all(words in train.err for words in ["warning: ", *says]), train.err
+    check("short.csv", ["when,sales", *[f"{d:%b-%y},{i % 7}" for i, d in enumerate(day)]], 0,
+          ["column 'when' looks like dates ('Jan-22')", "four digits", 'data.date = "none"'])
+    check("weekdays.csv", ["when,sales", *[f"{d},{i % 7}" for i, d in enumerate(day) if d.weekday() < 5]], 0,
+          ["falls on a Saturday or Sunday", 'data.date = "none"'])
+    check("newest.csv", ["when,sales", *rows[::-1]], 3, ["newest first", "Reverse the order"])
+    check("last.csv", ["sales,year", *[f"{i % 7},{1969 + i / 2}" for i in range(120)]], 3,
+          ["the last column, 'year', looks like dates", 'data.column = "sales"'])
+    panel = [f"{company},{d:%b %d %Y},{i % 7}" for company in ("A", "B") for i, d in enumerate(day)]
+    check("panel.csv", ["company,when,price", *panel], 3, ["several series, named in 'company'", "a column of its own"])
+
+
 def texts(folder):
     """a text names the task that reads it, and the label in the wrong place the way to say where it is"""
     lines = [f"The plot number {i} was {'good' if i % 2 else 'bad'} to me.\t{'pos' if i % 2 else 'neg'}\n"
@@ -90,4 +124,4 @@ def data_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([measurements, days, texts, data_check], work)
+    run_checks([measurements, days, dates, texts, data_check], work)

@@ -232,5 +232,5 @@ def failures(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tasks, headers, any_order_of_sums, streams, task_streams, cells, external_data, formats, wrong_runtimes, wrong_compilers,
-                failures], work)
+    run_checks([tasks, headers, any_order_of_sums, streams, task_streams, cells, external_data, formats, wrong_runtimes,
+                wrong_compilers, failures], work)

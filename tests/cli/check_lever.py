@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ablations. usage: check_lever.py UNROLL"""
 import json
+import random
 import subprocess
 import tempfile
 import time
@@ -45,6 +46,47 @@ def levers(folder):
     refused(5, "lever", source, "batch=8", "--backend", "abacus", *common, says=["abacus", "reference"])
 
 
+def target_of_another_scale(folder):
+    """a change of the target's scale is judged in units of the data, and every run is a run folder"""
+    rng, level, rows = random.Random(3), 0.0, ["value"]
+    for _ in range(400):  # a random walk: nothing predicts its changes, whose scale is far below that of its levels
+        level += rng.gauss(0, 1)
+        rows.append(f"{level:.4f}")
+    (folder / "walk.csv").write_text("\n".join(rows) + "\n")
+    source = folder / "walk.toml"
+    source.write_text("""[task]
+kind = "forecast"
+[data]
+path = "walk.csv"
+window = 4
+period = 1
+[model]
+hidden = 8
+[train]
+lr = 0.01
+seed = 5
+""")
+    out = folder / "out"
+    report = ok("lever", source, "difference=true", "period=7", "horizon=2", "--json", "--out", out, "--minutes", 0.08,
+                "--seeds", 2, "--threads", 1).json()
+    rows = {row["name"]: row for row in report["levers"]}
+    base, change = rows["baseline"], rows["difference=true"]
+    assert report["metric"] == "mae" and not report["higher_is_better"], report["metric"]
+    assert change["loss_at_items"]["mean"] > base["loss_at_items"]["mean"], (base, change)
+    assert change["metric_at_items"]["mean"] < base["metric_at_items"]["mean"], (base, change)
+    assert "does not pay" not in change["verdict"] and "costs quality" not in change["verdict"], change["verdict"]
+    assert rows["horizon=2"]["verdict"] == "not compared: data.horizon changes what is predicted", rows["horizon=2"]
+    assert {path.name for path in (out / "difference=true").glob("seed-*")} == {"seed-5", "seed-6"}
+    for name in rows:
+        found = ok("eval", out / name / "seed-6", "--json").json()
+        assert "mae" in json.dumps(found), found
+        text = (out / name / "seed-6/config.toml").read_text()
+        assert "seed = 6 " in text and 'schedule = "constant"' in text, text
+    assert "difference = true" in (out / "difference=true/seed-5/config.toml").read_text()
+    table = ok("lever", source, "difference=true", "--minutes", 0.03, "--seeds", 1, "--threads", 1).out
+    assert "mase at equal time" in table and "lower is better" in table, table
+
+
 def lever_file_refused(folder):
     """a lever.json that cannot be written is exit code 6, and the table and the runs are there all the same"""
     out = folder / "out"
@@ -61,4 +103,4 @@ def lever_file_refused(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([levers, lever_file_refused], work)
+    run_checks([levers, target_of_another_scale, lever_file_refused], work)

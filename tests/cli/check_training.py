@@ -245,6 +245,21 @@ def several_series(folder):
             says=["data.column is set too. Keep one"])
 
 
+def launchers(folder):
+    """the variables of a launcher: one process trains without MPI, several need its library, which the message names"""
+    path = config(folder)
+    for size in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        ok("train", path, "--out", folder / size, "--max-updates", 1, *SMALL, **{size: "1"})
+        rank = size.replace("SIZE", "RANK")
+        for given in ({size: "2"}, {size: "2", rank: "0"}, {rank: "0"}):
+            result = call("train", path, "--out", folder / "more", *SMALL, UNROLL_MPI_LIBRARY="/missing.so", **given)
+            said = "\n".join(result.messages())
+            package = "libmpich12" if size == "PMI_SIZE" else "libopenmpi3"
+            for text in (f"{size}=", "/missing.so", package, "UNROLL_MPI_LIBRARY", f"env -u {size} -u {rank} unroll"):
+                assert text in said, (given, text, said)
+            assert result.code == 5 and not (folder / "more").exists(), (given, result.code, said)
+
+
 def precision_check(folder):
     """--check-precision shows both curves; its exit code is 9 when they are further apart than the tolerance"""
     source = config(folder)
@@ -260,4 +275,4 @@ def precision_check(folder):
 
 with tempfile.TemporaryDirectory() as work:
     run_checks([whole_flow, sampling, labeling, translating, copying, summarizing, packed_summaries, documents,
-                several_series, precision_check], work)
+                several_series, precision_check, launchers], work)

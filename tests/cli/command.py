@@ -62,10 +62,11 @@ def on_terminal(*arguments, **environment):
     return seen.decode()
 
 
-def save(path, **tensors):
-    """Each tensor is (dtype, shape, numbers); dtype F32, F64, I32 or I64."""
-    codes = {"F32": "f", "F64": "d", "I32": "i", "I64": "q"}
-    header, data = {}, b""
+def save(path, metadata=None, **tensors):
+    """Each tensor is (dtype, shape, numbers); those of an F8 type are its bytes."""
+    codes = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "I16": "h", "U16": "H", "I8": "b", "U8": "B", "U64": "Q",
+             "BOOL": "?", "F8_E4M3": "B", "F8_E5M2": "B"}
+    header, data = {"__metadata__": metadata} if metadata else {}, b""
     for name, (dtype, shape, numbers) in tensors.items():
         part = struct.pack(f"<{len(numbers)}{codes[dtype]}", *numbers)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}

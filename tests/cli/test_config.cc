@@ -165,6 +165,94 @@ TEST_CASE("an unknown key is refused with its place and the nearest known one") 
   CHECK(contains(file_refusal("[model.hidden]\nx = 1"), "unknown key model.hidden.x"));
 }
 
+TEST_CASE("a name of other tools is answered with the key that does it, and nonsense with no key") {
+  const std::pair<const char*, const char*> names[] = {
+      {"train.learning_rate", "train.lr"},       {"train.batch_size", "train.batch"},
+      {"train.num_epochs", "train.epochs"},      {"train.max_epochs", "train.epochs"},
+      {"train.max_steps", "train.max_updates"},  {"train.early_stopping", "train.patience"},
+      {"train.grad_clip", "train.clip_norm"},    {"train.max_grad_norm", "train.clip_norm"},
+      {"train.scheduler", "train.schedule"},     {"train.warmup_steps", "train.warmup"},
+      {"train.Learning-Rate", "train.lr"},       {"train.gradient_accumulation_steps", "train.accumulate"},
+      {"train.optimiser", "train.optimizer"},    {"model.hidden_size", "model.hidden"},
+      {"model.num_layers", "model.layers"},      {"model.rnn_type", "model.cell"},
+      {"model.dropout_rate", "model.dropout"},   {"model.embedding_dim", "model.embedding"},
+      {"data.sequence_length", "data.steps"},    {"data.lookback", "data.window"},
+      {"data.val_split", "data.validation"},     {"data.delimiter", "data.separator"},
+      {"data.vocab_size", "data.vocabulary"},    {"run.device", "run.backend"},
+      {"train.mixed_precision", "train.precision"}, {"train.optimzer", "train.optimizer"},     {"trian.lr", "train.lr"},
+      {"train.batch_tokens_max", "train.batch_tokens"}};
+  for (const auto& pair : names) {
+    const std::string given = pair.first, key = pair.second;
+    CAPTURE(given);
+    CHECK(nearest_key(given) == key);
+    CHECK(contains(file_refusal(given + " = 1"), "Did you mean " + key + "?"));
+  }
+  CHECK(nearest_key("train.zzqqxxkkww").empty());
+  CHECK(contains(file_refusal("train.zzqqxxkkww = 1"), "docs/config.md lists all keys"));
+  CHECK_FALSE(contains(file_refusal("train.zzqqxxkkww = 1"), "Did you mean"));
+  for (const char* name : {"learning_rate", "batch-size", "epochs", "hidden_dim", "lookback"}) {
+    CAPTURE(name);
+    REQUIRE_FALSE(key_named(name).empty());
+    CHECK(find_key(key_named(name)));
+  }
+}
+
+TEST_CASE("a setting without effect is named with what it needs, others and defaults are not") {
+  const auto lines = [](const std::string& settings) {
+    Config config;
+    config.apply_setting("task.kind=classify");
+    std::istringstream words(settings);
+    for (std::string word; words >> word;) config.apply_setting(word);
+    std::string text;
+    for (const std::string& line : config.settings_without_effect()) text += line + "\n";
+    return text;
+  };
+  CHECK(lines("train.momentum=0.9") ==
+        "train.momentum = 0.9 has no effect: it needs train.optimizer = sgd|rmsprop\n");
+  const char* const without[] = {
+      "train.beta1=0.8 train.optimizer=sgd",  "train.nesterov=true train.optimizer=sgd",
+      "train.epsilon=1e-6 train.optimizer=lion", "train.alpha=0.9",
+      "train.decay_vectors=true",             "train.final_fraction=0.1",
+      "train.lr_factor=0.1 train.schedule=cosine", "train.min_lr=1e-5",
+      "train.step_every=10",                  "train.plateau_patience=2 train.schedule=step",
+      "train.average_decay=0.9",              "train.average_start=5",
+      "train.loss_scale=8",                   "train.max_updates=5 train.epochs=2",
+      "train.patience=3 train.validate_every=0", "train.max_rollbacks=2",
+      "model.variational=true",               "model.stack=residual",
+      "data.divide=4 data.normalize=true",    "run.chunk_steps=8"};
+  for (const char* settings : without) {
+    CAPTURE(settings);
+    const std::string said = lines(settings);
+    CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+    CHECK(contains(said, "has no effect: it needs "));
+  }
+  const char* const with[] = {
+      "", "train.momentum=0.9 train.optimizer=rmsprop", "train.nesterov=true train.optimizer=sgd train.momentum=0.5",
+      "train.final_fraction=0.1 train.cooldown=5", "train.final_fraction=0.1 train.schedule=cosine",
+      "train.average_decay=0.9 train.average=ema", "train.beta1=0.9 train.optimizer=sgd", "model.dropout=0.3",
+      "model.variational=true model.recurrent_dropout=0.1", "model.stack=highway model.layers=2"};
+  for (const char* settings : with) {
+    CAPTURE(settings);
+    CHECK(lines(settings).empty());
+  }
+}
+
+TEST_CASE("what a key needs names keys and values that exist") {
+  for (const KeySpec& key : config_schema()) {
+    CAPTURE(key.path);
+    std::istringstream words{std::string(key.needs)};
+    for (std::string path, is, value, joined; words >> path >> is >> value;) {
+      CAPTURE(path);
+      REQUIRE(find_key(path));
+      CHECK((is == "=" || is == ">"));
+      std::istringstream choices(value);
+      for (std::string one; std::getline(choices, one, '|');)
+        CHECK_NOTHROW(Config().apply_setting(path + "=" + one));
+      if (words >> joined) CHECK((joined == "and" || joined == "or"));
+    }
+  }
+}
+
 TEST_CASE("a value of the wrong type is refused with both types") {
   CHECK(contains(file_refusal("[model]\nhidden = \"3\"\n"), "model.hidden is of type string"));
   CHECK(contains(file_refusal("[model]\nhidden = 3.0\n"), "must be of type integer"));

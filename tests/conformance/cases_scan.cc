@@ -35,7 +35,7 @@ ScanOptions options_of(Graph& g, const Loop& loop) {
   ScanOptions options;
   options.reverse = loop.reverse;
   options.steps = loop.T;
-  if (loop.lengths) options.lengths = g.input("lengths", {DType::i32, {loop.B}});
+  if (loop.lengths) options.lengths = g.input("lengths", {DType::i32, {loop.B}}) + 0.0;  // computed: T + 1 is T
   if (loop.reset) options.reset = g.input("reset", {DType::b8, {loop.T, loop.B}});
   return options;
 }

@@ -105,7 +105,8 @@ void add_losses(std::vector<MaskCase>& cases) {
   cases.push_back({{"masked_mean of a cross-entropy",
                     [](Graph& g, DType d) {
                       const Value x = g.input("x", {d, {T, B, D}}), mask = g.input("mask", {DType::b8, {T, B}});
-                      g.output("y", masked_mean(softmax_cross_entropy(x, g.input("labels", {DType::i32, {T, B}})), mask));
+                      const Value labels = g.input("labels", {DType::i32, {T, B}});
+                      g.output("y", masked_mean(softmax_cross_entropy(x, labels), mask));
                     }},
                    {{"x", [](std::int64_t i) { return is_unseen(i / D); }}},
                    {{"mask", flags({T, B}, is_seen)},
@@ -121,7 +122,8 @@ void add_labels(std::vector<MaskCase>& cases) {
     cases.push_back({{smoothed ? "label smoothing without labels" : "softmax_cross_entropy without labels",
                       [=](Graph& g, DType d) {
                         const Value x = g.input("x", {d, {T, B, D}}), labels = g.input("labels", {DType::i32, {T, B}});
-                        g.output("y", smoothed_cross_entropy(Scope(g, /*training=*/true, d), x, labels, smoothed ? 0.1 : 0.0));
+                        const Scope scope(g, /*training=*/true, d);
+                        g.output("y", smoothed_cross_entropy(scope, x, labels, smoothed ? 0.1 : 0.0));
                       }},
                      {{"x", [](std::int64_t i) { return has_no_label(i / D); }}},
                      {{"labels", numbers(DType::i32, {T, B}, k_labels)}}});
@@ -152,7 +154,9 @@ void add_attention(std::vector<MaskCase>& cases) {
       {"padded positions", {B, 1, T}, [](auto b, auto, auto s) { return s < (b == 0 ? 2 : b == 1 ? 0 : T); }},
       {"positions of all rows", {T}, [](auto, auto, auto s) { return s != 1; }},
       {"queries that see nothing", {B, T, 1}, [](auto b, auto q, auto) { return (b + q) % 2 == 0; }},
-      {"each query sees other positions", {B, T, T}, [](auto b, auto q, auto s) { return s != 2 && (q + s + b) % 2 == 0; }},
+      {"each query sees other positions",
+       {B, T, T},
+       [](auto b, auto q, auto s) { return s != 2 && (q + s + b) % 2 == 0; }},
   };
   const std::vector<std::pair<std::string, Attention>> kinds = {
       {"dot_attention", [](Graph&, DType, Value q, Value k, Value v, Value m) { return dot_attention(q, k, v, m); }},
@@ -188,7 +192,9 @@ void add_attention(std::vector<MaskCase>& cases) {
       const std::int64_t S = s[s.rank() - 1], Q = s.rank() > 1 ? s[1] : 1;
       cases.push_back({{kind + ", " + mask.name, build},
                        {{"q", unseen(true)}, {"k", unseen(false)}, {"v", unseen(false)}},
-                       {{"mask", flags(s, [=, seen = mask.seen](auto i) { return seen(i / S / Q, i / S % Q, i % S); })}}});
+                       {{"mask", flags(s, [=, seen = mask.seen](std::int64_t i) {
+                           return seen(i / S / Q, i / S % Q, i % S);
+                         })}}});
     }
 }
 
@@ -200,15 +206,12 @@ Value gru_layer(Scope scope, Value x, Value h = {}, Value lengths = {}, Value re
 
 void add_recurrent(std::vector<MaskCase>& cases) {
   const TensorMap lengths{{"lengths", numbers(DType::i32, {B}, k_lengths)}};
-  const auto with_inputs = [](Graph& g, Scope& scope, DType d, const std::function<Value(Scope&, Value, Value)>& build) {
-    const Value x = g.input("x", {d, {T, B, D}});
-    g.output("y", build(scope, x, g.input("lengths", {DType::i32, {B}})));
-  };
   const auto add = [&](const std::string& name, const std::function<Value(Scope&, Value, Value)>& build) {
     cases.push_back({{name,
                       [=](Graph& g, DType d) {
                         Scope scope(g, /*training=*/false, d);
-                        with_inputs(g, scope, d, build);
+                        const Value x = g.input("x", {d, {T, B, D}});
+                        g.output("y", build(scope, x, g.input("lengths", {DType::i32, {B}})));
                       }},
                      {{"x", behind_end(D)}},
                      lengths});
@@ -219,7 +222,8 @@ void add_recurrent(std::vector<MaskCase>& cases) {
         if (both && cell == std::string("minimal")) continue;
         add(std::string(cell) + " " + stack + (both ? " in two directions" : ""), [=](Scope& scope, Value x, Value n) {
           if (cell == std::string("minimal")) {
-            const TextCell text{.name = "m", .states = {"h"}, .step = "f = sigmoid(affine(x, h))\nh' = f * h + (1 - f) * x"};
+            const char* step = "f = sigmoid(affine(x, h))\nh' = f * h + (1 - f) * x";
+            const TextCell text{.name = "m", .states = {"h"}, .step = step};
             return cell_layer(scope, make_text_cell(text), x, {.hidden = D}, {}, n).y;
           }
           RecurrentModelOptions o;
@@ -266,7 +270,8 @@ void check_case(const MaskCase& c, Backend& backend, DType dtype, int order) {
   TensorMap inputs = make_inputs(*graph, {}, c.of.name);
   for (const auto& [name, tensor] : c.given) inputs.insert_or_assign(name, tensor);
   const TensorMap wanted = evaluate(*graph, backend, with_hidden(c, inputs, 0.25));
-  for (const double number : {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+  constexpr double k_infinity = std::numeric_limits<double>::infinity();
+  for (const double number : {std::nan(""), k_infinity, -k_infinity}) {
     CAPTURE(number);
     const TensorMap got = evaluate(*graph, backend, with_hidden(c, inputs, number));
     for (const auto& result : wanted) {

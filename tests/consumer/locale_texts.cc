@@ -63,7 +63,8 @@ std::string cell() {
   Graph graph;
   Scope scope(graph, /*training=*/false);
   const TextCell text{.name = "c", .states = {"h"}, .step = "h' = 0.5 * h + 1.25e-1 * tanh(affine(x))"};
-  graph.output("y", cell_layer(scope, make_text_cell(text), graph.input("x", {DType::f32, {2, 1, 2}}), {.hidden = 2}).y);
+  const Value x = graph.input("x", {DType::f32, {2, 1, 2}});
+  graph.output("y", cell_layer(scope, make_text_cell(text), x, {.hidden = 2}).y);
   return print_graph(graph);
 }
 

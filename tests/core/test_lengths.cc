@@ -23,11 +23,16 @@ namespace {
 constexpr std::int64_t T = 7, B = 6, I = 3, H = 4;
 const std::vector<std::int32_t> k_lengths{3, 7, 0, 9, 1, -2};  // more than T is T, less than 0 is 0
 
+// Computed, since an input must lie between 0 and T.
+Value some_lengths(Graph& graph, const std::string& name = "lengths") {
+  return graph.input(name, {DType::i32, {B}}) + 0.0;
+}
+
 // Loss and gradients of a recurrent model over x [T,B,I], or its outputs.
 std::unique_ptr<Graph> network(RecurrentModelOptions options, bool trains) {
   auto graph = std::make_unique<Graph>();
   Scope scope(*graph, trains);
-  const Value x = graph->input("x", {DType::f32, {T, B, I}}), lengths = graph->input("lengths", {DType::i32, {B}});
+  const Value x = graph->input("x", {DType::f32, {T, B, I}}), lengths = some_lengths(*graph);
   const Value y = recurrent_model(scope, x, options, {}, lengths).y;
   graph->output("y", y);
   if (trains) testing::output_gradients(scope, mean(square(y)));
@@ -56,7 +61,7 @@ std::unique_ptr<Graph> loop_of(const Step& step, bool resets = false, bool train
   const Value states[] = {graph->input("h0", {DType::f32, {B, H}})};
   const Value sequences[] = {graph->input("x", {DType::f32, {T, B, H}})};
   ScanOptions options;
-  options.lengths = graph->input("lengths", {DType::i32, {B}});
+  options.lengths = some_lengths(*graph);
   if (resets) options.reset = graph->input("reset", {DType::b8, {T, B}});
   const ScanResult r = scan(states, sequences, {}, step, options);
   graph->output("y", r.outputs[0]);
@@ -162,9 +167,9 @@ TEST_CASE("loops with lengths of their own take each its own") {
   Graph g;
   const Value states[] = {g.input("h0", {DType::f32, {B, H}})}, x[] = {g.input("x", {DType::f32, {T, B, H}})};
   ScanOptions options;
-  options.lengths = g.input("lengths of x", {DType::i32, {B}});
+  options.lengths = some_lengths(g, "lengths of x");
   const ScanResult first = scan(states, x, {}, plain_step, options);
-  options.lengths = g.input("lengths of y", {DType::i32, {B}});
+  options.lengths = some_lengths(g, "lengths of y");
   const ScanResult second = scan(first.states, x, {}, plain_step, options);
   g.output("y", first.outputs[0] + second.outputs[0]);
   CHECK(count(*planned(g)->graph, takes_lengths) == 2);

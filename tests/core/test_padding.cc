@@ -20,7 +20,7 @@ namespace unroll {
 namespace {
 
 constexpr std::int64_t B = 6, I = 3, H = 4;
-const std::vector<std::int32_t> k_lengths{3, 7, 0, 9, 1, -2};  // more than T is T, less than 0 is 0
+const std::vector<std::int32_t> k_lengths{3, 7, 0, 9, 1, -2};  // computed: more than T is T, less than 0 is 0
 
 // Cells whose text reads x in different ways. The state of `window` does not depend on states, so its product is
 // computed for all steps at once.
@@ -33,7 +33,8 @@ const std::vector<TextCell> k_cells{
 // gradient of y.
 void build_model(Graph& graph, const std::string& cell, std::int64_t steps) {
   Scope scope(graph, true);
-  const Value x = graph.input("x", {DType::f32, {steps, B, I}}), lengths = graph.input("lengths", {DType::i32, {B}});
+  const Value x = graph.input("x", {DType::f32, {steps, B, I}}),
+              lengths = graph.input("lengths", {DType::i32, {B}}) + 0.0;
   const RecurrentModelOptions options{
       .cell = cell, .hidden = H, .layers = 2, .bidirectional = true, .cells = k_cells};
   const Value y = recurrent_model(scope, x, options, {}, lengths).y;
@@ -47,7 +48,7 @@ void build_loop(Graph& graph, bool mixes_rows, std::int64_t steps) {
   const std::vector<Value> wrt{graph.input("h0", {DType::f32, {B, H}}), graph.input("x", {DType::f32, {steps, B, I}}),
                                graph.input("W", {DType::f32, {I, H}}), graph.input("U", {DType::f32, {H, H}})};
   ScanOptions options;
-  options.lengths = graph.input("lengths", {DType::i32, {B}});
+  options.lengths = graph.input("lengths", {DType::i32, {B}}) + 0.0;
   const auto step = [&](const StepValues& v) {
     const Value h = mixes_rows ? v.states[0] - reduce_sum(v.states[0], {0}, true) : v.states[0];
     const Value next = tanh(matmul(h, v.constants[1]) + matmul(v.sequences[0], v.constants[0]));

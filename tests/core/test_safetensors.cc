@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "core/io/safetensors_header.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
 #include "unroll/error.h"
+#include "unroll/result.h"
 #include "unroll/safetensors.h"
 
 namespace unroll {
@@ -106,6 +108,16 @@ TEST_CASE("foreign dtypes convert exactly") {
   CHECK(values_of<std::int32_t>(one("I64", "[2]", raw<std::int64_t>({-2147483648ll, 2147483647ll}))) ==
         std::vector<std::int32_t>{std::numeric_limits<std::int32_t>::min(), 2147483647});
   CHECK(values_of<std::int32_t>(one("U8", "[2]", raw<std::uint8_t>({0, 255}))) == std::vector<std::int32_t>{0, 255});
+  CHECK(values_of<std::int32_t>(one("I8", "[2]", raw<std::int8_t>({-128, 127}))) ==
+        std::vector<std::int32_t>{-128, 127});
+  CHECK(values_of<std::int32_t>(one("I16", "[2]", raw<std::int16_t>({-32768, 32767}))) ==
+        std::vector<std::int32_t>{-32768, 32767});
+  CHECK(values_of<std::int32_t>(one("U16", "[2]", raw<std::uint16_t>({0, 65535}))) ==
+        std::vector<std::int32_t>{0, 65535});
+  CHECK(values_of<std::int32_t>(one("U32", "[1]", raw<std::uint32_t>({2147483647}))) ==
+        std::vector<std::int32_t>{2147483647});
+  CHECK(values_of<std::int32_t>(one("U64", "[1]", raw<std::uint64_t>({2147483647}))) ==
+        std::vector<std::int32_t>{2147483647});
   CHECK(values_of<float>(one("BF16", "[3]", raw<std::uint16_t>({0x3F80, 0xC040, 0x7F80}))) ==
         std::vector<float>{1, -3, std::numeric_limits<float>::infinity()});
   CHECK(values_of<float>(
@@ -125,6 +137,42 @@ TEST_CASE("unknown keys of an entry are skipped whatever they hold") {
   CHECK(file.tensors.at("u").at(0) == 1);
 }
 
+TEST_CASE("a tensor of any type of the format is listed, and named where its type or an element cannot be used") {
+  struct Stored {
+    const char* dtype;
+    std::size_t bits;
+    bool is_usable = true;
+  };
+  const Stored all[] = {{"BOOL", 8}, {"U8", 8}, {"I8", 8}, {"U16", 16}, {"I16", 16}, {"U32", 32}, {"I32", 32},
+                        {"U64", 64}, {"I64", 64}, {"F16", 16}, {"BF16", 16}, {"F32", 32}, {"F64", 64},
+                        {"F4", 4, false}, {"F6_E2M3", 6, false}, {"F6_E3M2", 6, false}, {"F8_E4M3", 8, false},
+                        {"F8_E5M2", 8, false}, {"F8_E8M0", 8, false}, {"F8_E4M3FNUZ", 8, false},
+                        {"F8_E5M2FNUZ", 8, false}, {"C64", 64, false}, {"F3_NEW", 32, false}};
+  for (const Stored& stored : all) {
+    CAPTURE(stored.dtype);
+    const std::string end = std::to_string(stored.bits);  // 8 elements
+    const std::string file =
+        file_of("{" + entry("t", stored.dtype, "[2,4]", "[0," + end + "]") + "}", std::string(stored.bits, '\0'));
+    const auto bytes = std::as_bytes(std::span(file));
+    const FileHeader header = parse_safetensors_header(bytes, "f");
+    CHECK(header.entries.at("t").text().ends_with("[2,4]"));
+    const Result<Tensor> tensor = attempt([&] { return read_entry(bytes, header, "t", "f"); });
+    REQUIRE(tensor.ok() == stored.is_usable);
+    if (tensor) CHECK(tensor->shape() == Shape{2, 4});
+    else CHECK(message_of(tensor.error()) == "tensor 't' has the type '" + std::string(stored.dtype) +
+                                                 "', which unroll cannot use");
+  }
+}
+
+TEST_CASE("tied tensors are found in the metadata, and one that is tied to nothing is named") {
+  const auto has = [](const std::string& name) { return name == "head.weight"; };
+  CHECK(tied_tensors({{"format", "pt"}, {"note", "head"}, {"embedding.weight", "head.weight"}}, has, "f") ==
+        std::map<std::string, std::string>{{"embedding.weight", "head.weight"}});
+  CHECK_THROWS_WITH_AS(tied_tensors({{"a.weight_hh_l0", "b.weight_hh_l0"}}, has, "f"),
+                       "[f] the metadata tie 'a.weight_hh_l0' to 'b.weight_hh_l0', which the file does not have. Save "
+                       "the model again with safetensors.torch.save_model", Error);
+}
+
 struct BadFile {
   const char* why;
   std::string file;
@@ -134,6 +182,12 @@ struct BadFile {
 std::string nested(int depth) {
   const std::string n(static_cast<std::size_t>(depth - 2), '['), m(static_cast<std::size_t>(depth - 2), ']');
   return R"({"t":{"x":)" + n + m + R"(,"dtype":"F32","shape":[],"data_offsets":[0,4]}})";
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
 }
 
 std::vector<BadFile> bad_files() {
@@ -175,9 +229,11 @@ std::vector<BadFile> bad_files() {
       {"no dtype", file_of(R"({"t":{"shape":[1],"data_offsets":[0,4]}})", four), "lacks 'dtype'"},
       {"no shape", file_of(R"({"t":{"dtype":"F32","data_offsets":[0,4]}})", four), "lacks 'shape'"},
       {"no offsets", file_of(R"({"t":{"dtype":"F32","shape":[1]}})", four), "lacks 'data_offsets'"},
-      {"unknown dtype", file_of(only(entry("t", "F128", "[1]", "[0,4]")), four), "dtype 'F128'"},
-      {"sub-byte dtype", file_of(only(entry("t", "F4", "[8]", "[0,4]")), four), "dtype 'F4'"},
-      {"dtype in small letters", file_of(only(entry("t", "f32", "[1]", "[0,4]")), four), "dtype 'f32'"},
+      {"unknown dtype", file_of(only(entry("t", "F128", "[1]", "[0,4]")), four), "has the type 'F128'"},
+      {"sub-byte dtype", file_of(only(entry("t", "F4", "[8]", "[0,4]")), four), "has the type 'F4'"},
+      {"half a byte", file_of(only(entry("t", "F4", "[7]", "[0,4]")), four), "ends within a byte"},
+      {"sub-byte shape larger than data", file_of(only(entry("t", "F6_E2M3", "[8]", "[0,4]")), four), "needs 6 bytes"},
+      {"dtype in small letters", file_of(only(entry("t", "f32", "[1]", "[0,4]")), four), "has the type 'f32'"},
       {"dtype that is a number", file_of(R"({"t":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})", four),
        "has a number in 'dtype'"},
       {"dtype that is a list", file_of(R"({"t":{"dtype":["F32"],"shape":[1],"data_offsets":[0,4]}})", four),
@@ -191,7 +247,9 @@ std::vector<BadFile> bad_files() {
       {"negative zero", file_of(only(entry("t", "F32", "[-0]", "[0,0]"))), "the number 0 in 'shape'"},
       {"broken dimension", file_of(only(entry("t", "F32", "[1.0]", "[0,4]")), four), "the number '1.0' in 'shape'"},
       {"seven dimensions", file_of(only(entry("t", "F32", "[1,1,1,1,1,1,1]", "[0,4]")), four),
-       "more than 6 dimensions"},
+       "has 7 dimensions; unroll reads at most 6"},
+      {"65 dimensions", file_of(only(entry("t", "F32", "[1" + repeated(",1", 64) + "]", "[0,4]")), four),
+       "more than 64 dimensions"},
       {"product that wraps to 4", file_of(only(entry("t", "F32", "[4294967296,4294967296,1]", "[0,4]")), four),
        "overflows"},
       {"bytes that wrap to 0", file_of(only(entry("t", "F32", "[4294967296,1073741824]", "[0,0]"))), "overflows"},
@@ -218,6 +276,10 @@ std::vector<BadFile> bad_files() {
        "entry 'u' overlaps"},
       {"same place twice", file_of("{" + good + "," + entry("u", "F32", "[1]", "[0,4]") + "}", four), "overlaps"},
       {"I64 out of range", file_of(only(entry("t", "I64", "[1]", "[0,8]")), raw<std::int64_t>({2147483648ll})),
+       "has 2147483648 as element 0"},
+      {"U64 out of range", file_of(only(entry("t", "U64", "[1]", "[0,8]")), raw<std::uint64_t>({~0ull})),
+       "has 18446744073709551615 as element 0"},
+      {"U32 out of range", file_of(only(entry("t", "U32", "[1]", "[0,4]")), raw<std::uint32_t>({2147483648u})),
        "has 2147483648 as element 0"},
       {"BOOL of 2", file_of(only(entry("t", "BOOL", "[2]", "[0,2]")), std::string("\1\2")), "has 2 as element 1"},
   };

@@ -3,14 +3,19 @@
 #include "backends/cpu/runtime/team.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/sanitizers.h"
 
 using namespace unroll::cpu;
 
@@ -112,6 +117,69 @@ TEST_CASE("a part that fails wakes those that sleep at a barrier") {
   });
   CHECK(ran == 1);
 }
+
+#if !defined(UNROLL_OTHER_SANITIZER)  // ThreadSanitizer ends a child that starts threads
+
+namespace {
+
+// Whether work() holds in a fork of this process, within a minute.
+template <class Work>
+bool holds_in_child(const Work& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // ends a child that hangs
+    _exit(work() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool all_parts_run(Team& team) {
+  std::atomic<int> ran{0};
+  team.run([&](const Part& part) {
+    part.sync();
+    ++ran;
+    part.sync();
+  });
+  return ran == team.size();
+}
+
+}  // namespace
+
+TEST_CASE("the child of a fork has threads of its own") {
+  for (int n = 1; n <= 4; ++n) {
+    Team team(n);
+    CHECK(holds_in_child([&] { return all_parts_run(team); }));  // before a run
+    CHECK(all_parts_run(team));
+    CHECK(holds_in_child([&] { return all_parts_run(team) && all_parts_run(team); }));
+    CHECK(holds_in_child([&] { return holds_in_child([&] { return all_parts_run(team); }); }));
+    CHECK(all_parts_run(team));
+  }
+}
+
+TEST_CASE("a team can be destroyed in the child of a fork") {
+  auto team = std::make_unique<Team>(3);
+  CHECK(all_parts_run(*team));
+  CHECK(holds_in_child([&] {
+    team.reset();
+    return true;
+  }));
+  CHECK(all_parts_run(*team));
+}
+
+TEST_CASE("a fork in the middle of another thread's run leaves a team that the child can use") {
+  Team team(3);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) all_parts_run(team);
+  });
+  for (int i = 0; i < 20; ++i) CHECK(holds_in_child([&] { return all_parts_run(team); }));
+  stop = true;
+  other.join();
+}
+
+#endif
 
 TEST_CASE("shares cover the whole range without overlap, cut at the grain") {
   for (const std::int64_t n : {0, 1, 7, 64, 100})

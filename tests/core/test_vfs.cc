@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "core/support/files/paths.h"
+#include "core/support/files/temporary_files.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
@@ -51,6 +53,54 @@ void check_refused(ErrorKind kind, const std::string& part, const std::function<
   const Refusal r = refusal(action);
   CHECK(r.kind == kind);
   CHECK_MESSAGE(r.text.find(part) != std::string::npos, r.text);
+}
+
+TEST_CASE("what is at a path is told, or the error has the kind that was asked for") {
+  const TempFolder folder;
+  replace(disk(), folder / "f", "x");
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  CHECK(kind_of_path(folder / "f") == PathKind::file);
+  CHECK(kind_of_path(folder / "") == PathKind::folder);
+  CHECK(kind_of_path("/dev/null") == PathKind::other);
+  CHECK(kind_of_path(folder / "none") == PathKind::none);
+  CHECK(size_of_file(folder / "f") == std::size_t{1});
+  CHECK_FALSE(size_of_file(folder / "none"));
+  const std::pair<std::string, std::string> wrong[] = {
+      {folder / std::string(256, 'n'), "File name too long"},
+      {folder / "loop", "symbolic links form a loop"},
+      {folder / "f/g", "a part of it is a file where a folder must be"}};
+  for (const auto& [path, what] : wrong) {
+    check_refused(ErrorKind::input_file, what, [&, p = path] { kind_of_path(p); });
+    check_refused(ErrorKind::storage, what, [&, p = path] { kind_of_path(p, ErrorKind::storage); });
+    check_refused(ErrorKind::input_file, what, [&, p = path] { size_of_file(p); });
+  }
+  check_refused(ErrorKind::input_file, "form a loop", [&] { (void)disk().exists(folder / "loop"); });
+  CHECK_FALSE(disk().exists(folder / "f/g"));  // whether a path is a folder that holds g
+  check_refused(ErrorKind::input_file, "form a loop", [&] { (void)disk().list(folder / "loop"); });
+}
+
+// Ends as a signal would, right before the file gets its name.
+class SignaledVfs : public FailingVfs {
+ public:
+  SignaledVfs() : FailingVfs(disk(), /*fail_at=*/1 << 30, Fault::dead) {}
+  void rename(const std::string& from, const std::string& to) override {
+    CHECK(disk().exists(from));
+    remove_temporary_files();
+    CHECK_FALSE(disk().exists(from));
+    FailingVfs::rename(from, to);
+  }
+};
+
+TEST_CASE("a signal handler removes the files that have temporary names, and no other one") {
+  const TempFolder folder;
+  replace(disk(), folder / "f", "old");
+  SignaledVfs vfs;
+  CHECK_THROWS_AS(replace(vfs, folder / "f", "new"), Error);
+  remove_temporary_files();
+  CHECK(content(disk(), folder / "f") == "old");
+  const std::string longest(255, 'n');
+  replace(disk(), folder / longest, "x");  // a temporary name is no longer
+  CHECK(content(disk(), folder / longest) == "x");
 }
 
 TEST_CASE("a file reads back as it was written, also empty") {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontends/data/file/lines.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/error.h"
@@ -18,10 +18,10 @@ namespace {
 using namespace unroll;
 
 void check_steps(Moment from, Moment to) {
-  for (const DateStep step : {DateStep{86400, 0}, {60, 0}, {0, 1}, {0, 12}}) {
+  for (const DateStep step : {DateStep{k_day, 0}, {60 * k_second, 0}, {0, 1}, {0, 1, 28}, {0, 12, 30}}) {
     const auto n = steps_between(from, to, step);
     if (!n || *n < 0) continue;
-    if (step.months == 0 && after(from, *n, step) != to) std::abort();
+    if (after(from, *n, step) != to) std::abort();
     if (steps_between(from, after(from, *n, step), step) != *n) std::abort();
   }
 }
@@ -30,7 +30,7 @@ std::vector<double> rows_of(RecordFile file, bool hold) {
   std::vector<double> all;
   SeriesPiece piece;
   try {
-    const SeriesRows rows(std::move(file), {{"2"}, "1", {}}, hold);
+    const SeriesRows rows(std::move(file), {{"2"}, {"1", ""}, {}}, hold);
     for (std::int64_t t = 0; t < rows.size(); t += 7) {
       rows.read(t, std::min<std::int64_t>(t + 7, rows.size()), piece);
       all.insert(all.end(), piece.levels.begin(), piece.levels.end());
@@ -50,13 +50,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Moment last;
   std::string csv;
   lines_of(text)([&](const Line& line) {
-    const auto date = date_in(line.text);
     csv += std::string(line.text) + "," + std::to_string(line.number) + "\n";
-    if (!date) return;
-    const auto again = date_in(date_text(date->at, date->form, date->has_time));
-    if (!again || again->at != date->at || again->form != date->form) std::abort();
-    check_steps(last, date->at);
-    last = date->at;
+    for (const DateReading& date : date_readings(line.text, DateNumbers::yes)) {
+      const auto again = read_date(date_text(date.at, date.format), date.format.pattern);
+      if (!again || again->at != date.at || again->format.pattern != date.format.pattern) std::abort();
+      check_steps(last, date.at);
+      last = date.at;
+    }
   });
   if (rows_of(RecordFile(csv, "fuzz"), true) != rows_of(testing::read_in_parts(csv), false)) std::abort();
   return 0;

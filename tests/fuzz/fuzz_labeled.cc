@@ -19,16 +19,23 @@ void read_back(const Lexicon& lexicon) {
   if (again.lines() != lexicon.lines() || again.size() != lexicon.size()) std::abort();
 }
 
+std::vector<LabeledSentence> sentences_in(RecordFile file, const LabeledLimits& limits) {
+  LabeledReader reader(limits);
+  reader.index(file);
+  std::vector<LabeledSentence> sentences;
+  file.for_each([&](std::int64_t, std::string_view record) {
+    sentences.push_back(reader.sentence_in(file, record));
+  });
+  return sentences;
+}
+
 // The same sentences from a file that is read in parts.
 void check_records(std::string_view text) {
-  const std::vector<LabeledSentence> held = read_labeled(text, "fuzz");
-  RecordFile file = testing::read_in_parts(text);
-  index_labeled(file);
-  if (file.size() != static_cast<std::int64_t>(held.size())) std::abort();
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const LabeledSentence s = sentence_in(file, file.text(static_cast<std::int64_t>(i)));
-    if (s.tokens != held[i].tokens || s.labels != held[i].labels) std::abort();
-  }
+  const std::vector<LabeledSentence> held = sentences_in(RecordFile(text, "fuzz"), {}),
+                                     parts = sentences_in(testing::read_in_parts(text), {});
+  if (parts.size() != held.size()) std::abort();
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (parts[i].tokens != held[i].tokens || parts[i].labels != held[i].labels) std::abort();
 }
 
 }  // namespace
@@ -37,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     Lexicon::Counts counts;
-    for (const LabeledSentence& s : read_labeled(text, "fuzz", {.max_tokens = 1000, .max_length = 50})) {
+    for (const LabeledSentence& s : sentences_in(RecordFile(text, "fuzz"), {.max_tokens = 1000, .max_length = 50})) {
       if (s.tokens.empty() || s.tokens.size() != s.labels.size() || s.tokens.size() > 50) std::abort();
       for (const std::string& token : s.tokens) ++counts[token];
     }

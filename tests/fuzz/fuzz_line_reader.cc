@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever bytes a file has, its lines put together are the file, or what it unpacks to, but for carriage returns
-// before line ends and a byte order mark; and a line is ready before it is read. A line has a cell, or is refused with
-// Error(input_file).
+// before line ends and byte order marks; a file in another encoding is refused; and a line is ready before it is read. A
+// line has a cell, or is refused with Error(input_file).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include "frontends/cli/answers/line_reader.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/file/held_text.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/text/text_column.h"
 #include "unroll/error.h"
 
@@ -50,6 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   TextColumn numbered("2", "fuzz"), named("text", "fuzz");
   try {
     wanted = text_of(wanted);
+    const std::size_t end = wanted.find('\n');
+    require_start_of_text(wanted.substr(0, end == std::string::npos ? end : end + 1), end == std::string::npos, "fuzz");
   } catch (const Error&) {
     wanted_refused = true;
   }
@@ -70,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::fclose(file);
   if (refused) return 0;
   if (!wanted.empty() && wanted.back() != '\n') wanted += '\n';
-  if (wanted.starts_with("\xEF\xBB\xBF")) wanted.erase(0, 3);
+  wanted = without_marks(wanted);
   for (std::size_t at = 0; (at = wanted.find("\r\n", at)) != std::string::npos; ++at) wanted.erase(at, 1);
   if (found != wanted) std::abort();
   return 0;

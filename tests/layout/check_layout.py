@@ -69,9 +69,11 @@ CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", 
 MOST_FILES = 20  # of a folder
 # What frontends use of core besides the public headers and core/support.
 FRONTENDS_SEAM = {
-    "core/nn/in_layer.h", "core/passes/forwarding_backend.h",
+    "core/io/safetensors_header.h", "core/ir/shapes/input_range.h", "core/nn/in_layer.h",
+    "core/passes/forwarding_backend.h",
     "core/train/files/check_parameters.h", "core/train/diagnose/exposed_values.h", "core/train/diagnose/judgement.h",
-    "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/update_graph.h",
+    "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/loss_weight.h",
+    "core/train/update/update_graph.h",
 }
 # A backend that runs what it does not claim as another one does.
 BUILT_ON = {"onednn": "cpu"}

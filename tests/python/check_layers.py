@@ -106,6 +106,14 @@ def cells_and_lengths():
           f"a cell in text runs rows of their own lengths: {own}")
     check(not found["own"][2:, 1].any() and close(found["h"][0, 1], found["own"][1, 1]),
           "outputs behind a length are zero, the state stays")
+    for length in (-1, 0, 5, 6):
+        def run_with(length=length):
+            return model.run({"x": x, "lengths": np.array([5, length, 1], np.int32)})
+
+        if 0 <= length <= 5:
+            check(np.isfinite(run_with()["own"]).all(), f"a length of {length} of 5")
+        else:
+            refused(unroll.UsageError, f"'lengths' has {length} as element 1; it must be between 0 and 5", run_with)
 
     def in_parts(x, h):
         y, after = layers.gru(x, 4, states=[h])

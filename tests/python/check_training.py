@@ -4,6 +4,7 @@
 import gc
 import pathlib
 import tempfile
+import warnings
 import weakref
 
 import numpy as np
@@ -201,6 +202,77 @@ def own_loops():
     refused(unroll.InputFileError, "absent", other.load, "absent.safetensors")
 
 
+def accumulated():
+    """Gradient accumulation: lengths 1, 50 and 7 in one batch, or one by one."""
+    def steps_of(lengths):
+        x, target = np.zeros((max(lengths), len(lengths), 1)), np.zeros((max(lengths), len(lengths), 1))
+        for b, n in enumerate(lengths):
+            x[:n, b, 0], target[:n, b, 0] = np.sin(0.3 * np.arange(n)), 9 if n == 1 else 2
+        return {"x": x, "x_lengths": np.array(lengths)}, {"target": target}
+
+    def predictor(x, x_lengths):
+        return layers.linear(layers.gru(x, 3, lengths=x_lengths, name="gru")[0], 1, name="head")
+
+    def mask_of(y, x_lengths):
+        return layers.reshape(layers.sequence_mask(x_lengths, y.shape[0]), y.shape)
+
+    def masked(y, target, x_lengths):
+        return layers.masked_mean(layers.mse(y, target), mask_of(y, x_lengths)), {"mae": layers.mae(y, target)}
+
+    def stated(y, target, x_lengths):
+        mask = mask_of(y, x_lengths)
+        real = layers.where(mask, layers.mse(y, target), y * 0.0)
+        return layers.sum(real), layers.sum(layers.where(mask, y * 0.0 + 1.0, y * 0.0))
+
+    def both(y, target, x_lengths):
+        return stated(y, target, x_lengths), {"mae": layers.mae(y, target)}
+
+    def rows(y, target, x_lengths):
+        return layers.mean(layers.square(y[0] - target[0]))
+
+    def moved(loss, groups):
+        trainer = layers.Trainer(predictor, *steps_of([50]), loss, threads=1, settings={
+            "train.optimizer": "sgd", "train.lr": 1, "train.clip_norm": 0, "train.accumulate": len(groups)})
+        batches = [steps_of(lengths) for lengths in groups]
+        one = batches[0] if len(batches) == 1 else ([b[0] for b in batches], [b[1] for b in batches])
+        return trainer.update(*one)["loss"], trainer.state_dict()
+
+    for loss in (masked, stated, both, rows):
+        wanted_loss, wanted = moved(loss, [[1, 50, 7]])
+        for groups in ([[1], [50], [7]], [[1, 50], [7]]):
+            found_loss, found = moved(loss, groups)
+            worst = max(np.max(np.abs(found[k] - wanted[k]) / np.maximum(1, np.abs(wanted[k]))) for k in wanted)
+            check(worst < 1e-6 and abs(found_loss - wanted_loss) <= 1e-6 * abs(wanted_loss),
+                  f"{loss.__name__}: {groups} move the parameters as one batch does: {worst:.2g}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for settings in ({"train.accumulate": 2}, {}):
+            trainer = layers.Trainer(predictor, *steps_of([50]), masked, settings=settings)
+            lists = [[part] * 3 for part in steps_of([50])]
+            refused(unroll.UsageError, "1 to", trainer.update, *lists)
+        refused(unroll.UsageError, "as many targets as inputs", trainer.update, [steps_of([5])[0]], [])
+    accumulating = layers.Trainer(predictor, *steps_of([50]), masked, settings={"train.accumulate": 2})
+    refused(unroll.UsageError, "train.accumulate is 2, and update got one batch", accumulating.update, *steps_of([50]))
+    check(accumulating.update(*[[part] for part in steps_of([50])])["update"] == 1, "the last update may have fewer")
+    for kind, wrong in ((unroll.UsageError, lambda y: (y, 1, 2)), (unroll.ShapeError, lambda y: (layers.sum(y), y))):
+        refused(kind, "loss", layers.Trainer, predictor, *steps_of([50]), lambda y, target, of=wrong: of(y))
+
+
+def without_effect():
+    """Options without effect are a warning."""
+    def network(x):
+        return layers.linear(layers.lstm(x, 3, dropout=0.5, name="lstm")[0], 1, name="head")
+
+    x = np.zeros((4, 2, 1))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        layers.Trainer(network, {"x": x}, {"target": x}, squared, settings={"train.momentum": 0.9})
+    texts = [str(w.message) for w in said]
+    check(any("dropout has no effect with layers = 1" in t for t in texts)
+          and "train.momentum = 0.9 has no effect: it needs train.optimizer = sgd|rmsprop" in texts,
+          f"options without effect are named: {texts}")
+
+
 def lifetimes():
     sequences, targets = adding_problem(20)
 
@@ -260,6 +332,8 @@ if __name__ == "__main__":
     labels_of_steps()
     runs_and_folders()
     own_loops()
+    accumulated()
+    without_effect()
     mistakes()
     lifetimes()
     if torch:

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/io/file_errors.h"
+#include "core/support/files/file_errors.h"
 #include "unroll/vfs.h"
 
 namespace unroll {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/file_errors.h"
+#include "core/support/files/file_errors.h"
 #include "unroll/vfs.h"
 
 namespace unroll {

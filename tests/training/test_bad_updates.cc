@@ -135,6 +135,30 @@ TEST_CASE("the first value that is not finite is named with its place") {
   }
 }
 
+TEST_CASE("in f16 an input beyond its range is named, and the way out is to scale it or bf16") {
+  TrainerOptions o = options(OnBad::stop, 8);
+  o.precision = Precision::f16;
+  o.loss_scale.initial = 1;
+  // A loss in f32 of this input is finite; a product in f16 is not.
+  class Product : public Poisoned {
+   public:
+    TaskGraph build(Scope& scope, const Batch& like) const override {
+      TaskGraph t = Poisoned::build(scope, like);
+      const Value x = scope.graph().find_input("x"), w = scope.parameter("m", {2, 2}, Initializer::normal(1));
+      t.loss = t.loss * 1e-9 + sum(matmul(x, w)) * 1e-9;
+      return t;
+    }
+  };
+  const auto product = std::make_shared<Product>();
+  product->value = 7e4F;
+  product->to = 100;
+  const std::string text = said(product, o);
+  CHECK(text.find("input 'x' has 70000, beyond 65504, the largest number of f16") != std::string::npos);
+  CHECK(text.find("data.normalize = true") != std::string::npos);
+  CHECK(text.find("train.precision = bf16") != std::string::npos);
+  CHECK(text.find("divide lr") == std::string::npos);
+}
+
 TEST_CASE("a parameter that is not finite is named") {
   const auto backend = make_backend("reference");
   Trainer trainer(std::make_shared<Poisoned>(), *backend, options(OnBad::stop, 5));

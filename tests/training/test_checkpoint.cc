@@ -296,6 +296,23 @@ TEST_CASE("a damaged checkpoint is refused, wherever it is damaged") {
   }
 }
 
+TEST_CASE("a file that is read, changed and saved is read again with what was changed") {
+  MemoryVfs vfs;
+  run(vfs, false, 6);
+  for (const char* name : {"run/last.safetensors", "run/best.safetensors"})
+    for (const bool as_model : {true, false}) {
+      TensorFile read = as_model ? load_model(name, vfs) : load_safetensors(name, vfs);
+      for (auto& [parameter, tensor] : read.tensors)
+        if (tensor.dtype() == DType::f32) tensor = Tensor::filled(tensor.type(), 0.25);
+      read.metadata["note"] = "changed";
+      save_safetensors("changed.safetensors", read, vfs);
+      const TensorFile again = load_model("changed.safetensors", vfs);
+      CHECK(again.metadata.at("note") == "changed");
+      CHECK(again.tensors.begin()->second.at(0) == 0.25);
+      CHECK_NOTHROW(parse_model(safetensors_bytes(read), "changed"));
+    }
+}
+
 TEST_CASE("a checkpoint of another seed, another model or another batch size is refused") {
   MemoryVfs vfs;
   run(vfs, false, 6);

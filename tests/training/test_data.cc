@@ -58,7 +58,7 @@ TEST_CASE("text that is not UTF-8 is refused with the byte offset") {
   for (const Row& row : rows) {
     CAPTURE(row.why);
     CHECK(mentions(error_text(ErrorKind::input_file, [&] { decode_utf8(row.bytes, "book.txt"); }),
-                   "byte " + std::to_string(row.at)));
+                   "byte " + std::to_string(row.at + 1)));
   }
 }
 
@@ -131,9 +131,9 @@ TEST_CASE("CSV: damaged structure is refused") {
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2,3\n", "f", {2, 100}); }), "columns"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("1,2\n1,2\n", "f", {2, 3}); }), "cells"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\n1,\xFC\n", "f"); }),
-                 "line 2: is not UTF-8 at byte 3. Convert it, for example with iconv -f LATIN1"));
+                 "line 2: is not UTF-8 at byte 3. It looks like Latin-1. Convert it: iconv -f LATIN1"));
   CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("\xFF\xFE" "a", "f"); }), "iconv -f UTF-16"));
-  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\r1,2\r", "f"); }), "must end in LF"));
+  CHECK(mentions(error_text(ErrorKind::input_file, [] { CsvTable::parse("a,b\r1,2\r", "f"); }), "tr '\\r' '\\n'"));
 }
 
 TEST_CASE("streams cut a text into B pieces side by side that predict the next character") {

@@ -186,3 +186,17 @@ TEST_CASE("a file that its reader refuses is an error, not an end") {
   wrong.validation = 2;
   CHECK(found(check_data(wrong, "text", "f")) == Names{"error file"});
 }
+
+TEST_CASE("a column named date that has none is a warning of the check and of the task, with the setting to write") {
+  std::string text = "date,v\n";
+  for (int i = 0; i < 60; ++i) text += "week " + std::to_string(i) + "," + std::to_string(i % 7) + "\n";
+  ForecastOptions o;
+  o.window = 5;
+  const DataCheck c = check_data(o, text, "f.csv");
+  CHECK(found(c) == Names{"warning format"});
+  CHECK(said(c) == make_forecast(o, text, "f.csv")->warnings().at(0) + "\n");
+  CHECK(contains(said(c), "f.csv: column 'date' begins with 'week 0', which is not read as a date"));
+  CHECK(contains(said(c), "data.date = \"none\""));
+  o.date = "none";
+  CHECK(found(check_data(o, text, "f.csv")) == Names{});
+}

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "frontends/data/file/gzip.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
 #include "frontends/data/text/documents.h"
 #include "frontends/data/text/pairs.h"
 #include "tests/training/small_tasks.h"
@@ -17,7 +17,10 @@ namespace {
 using namespace unroll;
 using testing::small_training;
 
-std::string day(int d) { return date_text(after(date_in("2022-01-01")->at, d, {86400, 0}), DateForm::iso, false); }
+std::string day(int d) {
+  const DateReading first = date_readings("2022-01-01")[0];
+  return date_text(after(first.at, d, {k_day, 0}), first.format);
+}
 
 ForecastOptions daily() {
   ForecastOptions o;
@@ -89,20 +92,6 @@ TEST_CASE("missing days become missing values, so that a week keeps seven steps"
   CHECK(make_forecast(strict, sales(200, k_none), "f")->n_batches(Split::train) > 0);
 }
 
-TEST_CASE("dates that repeat, go back or are irregular are refused with their lines") {
-  const ForecastOptions o = daily();
-  const std::string head = "date,sales\n2022-01-01,1\n2022-01-02,2\n2022-01-03,3\n";
-  CHECK_REFUSED(make_forecast(o, head + "2022-01-03,4\n", "f"), "line 5", "repeats the date of line 4");
-  CHECK_REFUSED(make_forecast(o, head + "2022-01-02,4\n", "f"), "line 5", "before the date of line 4", "Sort");
-  CHECK_REFUSED(make_forecast(o, head + "2022-01-04 12:00,4\n", "f"), "line 5", "does not fit a step of 1 day");
-  CHECK_REFUSED(make_forecast(o, head + "2022-13-01,4\n", "f"), "line 5", "is not a date", "data.date");
-  CHECK_REFUSED(make_forecast(o, head + "9999-01-01,4\n", "f"), "most dates are missing");
-  ForecastOptions as_they_come = o;
-  as_they_come.date = "none";
-  as_they_come.window = 1;
-  CHECK(make_forecast(as_they_come, head + "2022-13-01,4\n2022-01-01,4\n", "f")->n_batches(Split::train) > 0);
-}
-
 TEST_CASE("a file that is read again gives the rows of one that is held, missing dates among them") {
   const auto gap = [](int d) { return d % 50 > 40 || (d > 255 && d < 300); };
   ForecastOptions held = daily(), again = held;
@@ -162,51 +151,6 @@ TEST_CASE("words for missing values are alike") {
     const auto task = make_forecast(o, "t,v\n1,5\n2," + std::string(word) + "\n3,7\n4,8\n5,9\n6,4\n7,4\n8,3\n", "f");
     CHECK(notes_of(*task).find("1 value is missing: filled in as inputs") != std::string::npos);
   }
-}
-
-TEST_CASE("dates are read in the notations people use, and written back") {
-  for (const char* text :
-       {"2024-02-29", "2024/02/29", "29.02.2024", "2024-02", "20240229", "2024", "2024-02-29 13:45:10"}) {
-    CAPTURE(text);
-    const auto date = date_in(text);
-    REQUIRE(date);
-    CHECK(date_text(date->at, date->form, date->has_time) == text);
-  }
-  CHECK(date_in("2024-02-29T13:45Z")->at == date_in("2024-02-29 13:45:00")->at);
-  for (const char* text : {"2023-02-29", "2024-13-01", "24-01-01", "2024-1-1", "x", "", "2024-01-01 25:00", "1.5"})
-    CHECK_FALSE(date_in(text));
-  CHECK(step_text({86400, 0}) == "1 day");
-  CHECK(step_text({604800, 0}) == "1 week");
-  CHECK(step_text({900, 0}) == "15 minutes");
-  CHECK(step_text({0, 12}) == "1 year");
-  CHECK(step_text({0, 3}) == "3 months");
-  const auto at = [](const char* text) { return date_in(text)->at; };
-  CHECK(after(at("2024-01-31"), 1, {0, 1}) == at("2024-02-29"));
-  CHECK(steps_between(at("2024-02-29"), at("2024-03-31"), {0, 1}) == 1);
-  CHECK(steps_between(at("2023-02-28"), at("2023-03-28"), {0, 1}) == 1);
-  CHECK_FALSE(steps_between(at("2024-01-15"), at("2024-02-14"), {0, 1}));
-}
-
-TEST_CASE("months and years are steps of the calendar") {
-  const auto step_of = [](const std::string& csv) {
-    ForecastOptions o = daily();
-    o.column = "v";
-    o.window = 1;
-    return make_forecast(o, csv, "f")->metadata().at("date_step");
-  };
-  std::string months = "month,v\n", ends = "day,v\n", years = "year,v\n", weeks = "date;v\n";
-  for (int i = 0; i < 30; ++i) {
-    const DateStep month{0, 1};
-    const std::string v = std::to_string(i);
-    months += date_text(after({0}, i, month), DateForm::month, false) + "," + v + "\n";
-    ends += date_text(after(date_in("2023-01-31")->at, i, month), DateForm::iso, false) + "," + v + "\n";
-    years += std::to_string(1900 + i) + "," + v + "\n";
-    weeks += date_text({i * 604800L}, DateForm::dots, false) + ";" + v + "\n";
-  }
-  CHECK(step_of(months) == "1 month");
-  CHECK(step_of(ends) == "1 month");
-  CHECK(step_of(years) == "1 year");
-  CHECK(step_of(weeks) == "1 week");
 }
 
 TEST_CASE("rows of measurements and a species train with each feature standardized") {
@@ -399,9 +343,21 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   const auto json_refused = [](const std::string& text, auto... what) {
     CHECK_REFUSED(read_pairs(text, "f.jsonl", {}, summary_format()), what...);
   };
-  json_refused("{\"text\": \"a\", \"summary\": \"b\"}\n{\"text\": \"a\"}\n", "line 2", "has no text 'summary'");
+  json_refused("{\"text\": \"a\", \"summary\": \"b\"}\n{\"text\": \"a\"}\n", "line 2", "has no member 'summary'",
+               "The line has 'text'");
+  CHECK(read_pairs("{\"text\": \"a\", \"summary\": 3}\n{\"text\": -1.50, \"summary\": \"b\"}\n", "f.jsonl", {},
+                   summary_format())[1].source == "-1.50");
+  for (const auto& [value, kind] : {std::pair{"null", "null"}, {"[\"b\"]", "a list"}, {"{\"b\": 1}", "an object"},
+                                    {"true", "true or false"}}) {
+    const std::string line = std::string("{\"text\": \"a\", \"summary\": ") + value + "}\n",
+                      says = std::string("has ") + kind + " as 'summary'; expected a text";
+    for (const char* first : {"", "{\"text\": \"a\", \"summary\": \"b\"}\n"})
+      json_refused(first + line, *first == '\0' ? "line 1" : "line 2", says.c_str());
+    json_refused("{\"id\": \"7\", " + line.substr(1), "line 1", says.c_str());
+  }
+  json_refused("{\"a\": \"x\", \"b\": null}\n", "line 1", "an object with two texts; 'b' is null");
+  json_refused("{\"text\": \"a\", \"summary\": \"b\", \"text\": \"c\"}\n", "line 1", "two members 'text'");
   json_refused("{\"text\": \"a\", \"summary\": \"\"}\n", "line 1", "the target is empty");
-  json_refused("{\"text\": \"a\", \"summary\": 3}\n", "line 1", "an object with two texts");
   json_refused("{\"text\": \"a\", \"summary\": \"b\"\n", "line 1", "not JSON at byte");
   json_refused("[\"a\", \"b\"]\n", "line 1", "not an object");
   json_refused("a\tb\n", "line 1", "not JSON at byte");

@@ -2,6 +2,8 @@
 // Sequence labeling: batches, masks, metrics, labels of new sentences.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -224,6 +226,111 @@ TEST_CASE("a line that is not UTF-8 is refused with its byte, by models of words
     Labeler labeler(task->metadata(), trainer.parameters(), *backend);
     CHECK_THROWS_WITH_AS(labeler.cut("a \xFF"), doctest::Contains("not UTF-8 at byte 3"), Error);
   }
+}
+
+namespace {
+
+struct LabelForm {
+  const char* name;  // of the file
+  const char *before, *token, *between, *label, *after;  // around each token
+  const char* found;                                     // in the notes
+};
+// Twenty sentences of three tokens, in a form.
+std::string text_in(const LabelForm& form) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> k_tokens{
+      {{"EU", "B-ORG"}, {"rejects", "O"}, {"German", "B-MISC"}}};
+  std::string text = form.before;
+  for (int s = 0; s < 20; ++s) {
+    for (std::size_t t = 0; t < k_tokens.size(); ++t) {
+      const auto& [token, label] = k_tokens[(t + static_cast<std::size_t>(s)) % k_tokens.size()];
+      // The column of sentences has a text at the first token of each.
+      text += std::string(form.token[0] == '#' ? (t == 0 ? "Sentence: " + std::to_string(s) + "," : ",") : form.token) +
+              token + form.between + label + form.label;
+    }
+    text += form.after;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("files of labels as people have them give the sentences of the plain form, and say how they were read") {
+  const LabelForm plain = {"l.tsv", "", "", "\t", "\n", "\n", "2 columns between tabs"};
+  const LabelForm forms[] = {
+      {"l.tsv", "", "", "\t", " \n", "\n", "label in column 2, no header"},
+      {"l.tsv", "", "", "\t ", "\r\n", "\r\n", "2 columns between tabs"},
+      {"l.tsv", "\xEF\xBB\xBF", "", "\t", "\n", "\n\xEF\xBB\xBF", "2 columns between tabs"},
+      {"l.tsv", "word\ttag\n", "", "\t", "\n", "\n", "header found"},
+      {"l.tsv", "Token\tNER_tag\n\n", "", "\t", "\n", "\n", "header found"},
+      {"l.tsv", "# a comment\n", "", "\t", "\n", "\n# sent_id = 7\n", "21 comments skipped"},
+      {"l.tsv", "", "", "\t", "\n", "   \n", "2 columns between tabs"},
+      {"l.tsv", "", "", "\t", "\n", "\t\n", "2 columns between tabs"},
+      {"l.txt", "", "", " ", "\n", "\n", "2 columns between blanks"},
+      {"l.txt", "", "", "    ", " \n", " \n", "2 columns between blanks"},
+      {"l.conll", "-DOCSTART- -X- -X- O\n\n", "", " NNP B-NP ", "\n", "\n",
+       "4 columns between blanks, token in column 1, label in column 4, no header; 1 -DOCSTART- line skipped"},
+      {"l.conll", "", "", "\tNNP\tB-NP\t", "\n", "\n-DOCSTART-\tO\n\n", "20 -DOCSTART- lines skipped"},
+      {"l.csv", "", "\"", "\",\"", "\"\n", "\n",
+       "2 columns between commas, token in column 1, label in column 2, no header"},
+      {"l.csv", "token;label\n", "", ";", "\n", ";\n", "2 columns between semicolons"},
+      {"ner.csv", "Sentence #,Word,POS,Tag\n", "#", ",NNP,", "\n", "",
+       "token in column 2, label in column 4, header found, sentences in column 1"},
+      {"ner", "Sentence #,Word,POS,Tag\n", "#", ",NNP,", "\n", "", "4 columns between commas"},
+  };
+  const LabelOptions o = small_options();
+  const std::shared_ptr<const Task> wanted = make_label(o, text_in(plain), plain.name);
+  for (const LabelForm& form : forms) {
+    const std::string text = text_in(form);
+    CAPTURE(text);
+    const std::shared_ptr<const Task> task = make_label(o, text, form.name);
+    CHECK(task->metadata() == wanted->metadata());
+    CHECK(all_sentences(*task, Split::train, 0) == all_sentences(*wanted, Split::train, 0));
+    CHECK_MESSAGE(task->notes()[0].find(form.found) != std::string::npos, task->notes()[0]);
+    CHECK(check_data(o, text, form.name).findings.size() == check_data(o, text_in(plain), plain.name).findings.size());
+  }
+}
+
+TEST_CASE("columns whose meaning nothing tells are refused, and a label that only the first line has is doubtful") {
+  const LabelOptions o = small_options();
+  const auto refused = [&](const std::string& text, const std::string& name, const char* what) {
+    CHECK_THROWS_WITH_AS(make_label(o, text, name), doctest::Contains(what), Error);
+  };
+  refused("1\tThe\tthe\tDET\n\n2\tcat\tcat\tNOUN\n", "l.conllu", "4 columns, and neither a header that names");
+  refused("1\tThe\tthe\tDET\n", "l.conllu", "awk -F'\\t' '!/^#/ && NF {$0 = $2 \"\\t\" $4} 1' OLD > NEW");
+  refused("one\ntwo\n", "l.txt", "line 1: expected a token, one tab and its label");
+  refused("EU B-ORG\nrejects\n", "l.txt", "line 2: expected a token, one tab and its label");
+  refused("EU NNP O\nrejects VB B-NP O\n", "l.txt", "line 2: 4 columns, but the first line has 3");
+  refused("a,\"O\nb,O\n", "l.csv", "line 1:");
+  const std::string text = "Wort\tEtikett\n" + small_sentences();
+  CHECK(make_label(o, text, "l.tsv")->notes()[1] ==
+        "l.tsv: line 1 has a label that occurs nowhere else, 'Etikett'; if the line is a header, remove it");
+  const DataCheck check = check_data(o, text, "l.tsv");
+  const auto warns = [](const DataCheck& data, std::string_view what) {
+    return std::any_of(data.findings.begin(), data.findings.end(),
+                       [&](const DataFinding& f) { return !f.error && f.what.find(what) != std::string::npos; });
+  };
+  CHECK(warns(check, "line 1 has a label"));
+  std::string mixed, iob1;
+  for (int i = 0; i < 9; ++i) {
+    mixed += "a\tB-X\nb\tI-X\nc\tO\nd\tI-X\n\n";
+    iob1 += "a\tI-X\nb\tB-X\nc\tO\nd\tI-Y\n\n";
+  }
+  CHECK(warns(check_data(o, mixed, "l.tsv"), "9 entities begin with B- (IOB2), 9 entities with I- (IOB1)"));
+  CHECK_FALSE(warns(check_data(o, iob1, "l.tsv"), "IOB1"));
+}
+
+TEST_CASE("a crf of so many labels that its pairs take minutes is refused, and one of many says what it costs") {
+  LabelOptions o = small_options();
+  o.output = "crf";
+  o.label_smoothing = 0;
+  const auto with = [](int n) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += "t\tL" + std::to_string(i) + "\n\n";
+    return text;
+  };
+  CHECK_THROWS_WITH_AS(make_label(o, with(1025), "l.tsv"), doctest::Contains("1025 labels are 1050625 pairs"), Error);
+  CHECK(make_label(o, with(200), "l.tsv")->notes().back().find("scores 40000 pairs") != std::string::npos);
+  CHECK(make_label(o, with(20), "l.tsv")->notes().size() == 1);
 }
 
 TEST_CASE("bad labeled files and options are refused with the line or the rule") {

@@ -174,8 +174,8 @@ TEST_CASE("text that is not UTF-8 is refused with its place in the file, in whic
   };
   LanguageModelOptions o = text_options("characters");
   o.memory_limit = 170000;
-  CHECK_THROWS_WITH_AS(make_language_model(o, std::make_shared<Memory>(text), "t"), doctest::Contains("byte 77777"),
-                       Error);
+  CHECK_THROWS_WITH_AS(make_language_model(o, std::make_shared<Memory>(text), "t"),
+                       doctest::Contains("is not UTF-8 at byte 77778"), Error);
 }
 
 TEST_CASE("a budget of tokens bounds every batch, keeps each sequence once, and gives a shape per padded length") {

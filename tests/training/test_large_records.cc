@@ -327,6 +327,8 @@ TEST_CASE("lines are the same in pieces as in one, marks and endings included, a
   const Seen whole = lines_of(RecordFile(text, "t"));
   CHECK(whole.size() == 60003);
   CHECK(std::get<0>(whole[0]) == "first");
+  CHECK(std::none_of(whole.begin(), whole.end(),
+                     [&](const auto& line) { return std::get<0>(line).find(mark) != std::string::npos; }));
   CHECK((lines_of(RecordFile(std::make_shared<Memory>(text), "t", 1)) == whole));
   const RecordFile endless(std::make_shared<Memory>("a\n" + std::string(RecordFile::k_max_line + 300000, 'b')), "t", 1);
   CHECK_THROWS_WITH_AS(lines_of(endless), doctest::Contains("line 2: has more than 16777216 bytes"), Error);

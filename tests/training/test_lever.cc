@@ -42,6 +42,22 @@ Lever lever(const std::string& name, std::shared_ptr<const Task> task,
 
 constexpr std::chrono::microseconds k_usual{1000};
 
+// The loss times a factor, which is no other task: metrics in units of the data say so.
+class Scaled : public SlowTask {
+ public:
+  explicit Scaled(double factor) : SlowTask(k_usual), factor_(factor) {}
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    TaskGraph t = SlowTask::build(scope, like);
+    const Value one = scalar_like(t.loss, 1);
+    t.metrics = {{"distance", t.loss, one}, {"closeness", one / (one + t.loss), one}};
+    t.loss = t.loss * factor_;
+    return t;
+  }
+
+ private:
+  double factor_;
+};
+
 }  // namespace
 
 TEST_CASE("runs whose updates take longer than a probe keep to the time limit") {
@@ -108,6 +124,29 @@ TEST_CASE("a lever that keeps a model from learning costs quality, and one that 
   CHECK(table.rows[2].loss_at_items.high < table.rows[0].loss_at_items.low);
 }
 
+TEST_CASE("a change of the loss's scale is judged by the metric, whichever way it is better") {
+  const auto better = [](TrainerOptions& o) { o.optimizer.lr = 0.05; };
+  const auto slow = [](TrainerOptions& o) { o.optimizer.lr = 0.002; };
+  const Lever levers[] = {lever("baseline", std::make_shared<Scaled>(1), slow),
+                          lever("scale=100", std::make_shared<Scaled>(100), better)};
+  const auto pulled = [&](std::vector<LeverMetric> metrics) {
+    return pull_levers(levers, {.seeds = 2, .minutes = 0.03, .points = 3, .metrics = std::move(metrics)});
+  };
+  const LeverTable by_loss = pulled({});
+  CHECK(by_loss.metric.name == "loss");
+  CHECK(by_loss.rows[1].at_items == Shift::higher);
+  const LeverTable lower = pulled({{"accuracy", true}, {"distance"}});  // the task has no accuracy
+  CHECK(lower.metric.name == "distance");
+  CHECK(lower.rows[1].at_items == Shift::lower);
+  CHECK(lower.rows[1].metric_at_items.mean < lower.rows[0].metric_at_items.mean);
+  CHECK(lower.rows[1].loss_at_items.mean > lower.rows[0].loss_at_items.mean);
+  const LeverTable higher = pulled({{"closeness", true}});
+  CHECK(higher.metric.higher_is_better);
+  CHECK(higher.rows[1].at_items == Shift::higher);
+  for (const LeverRun& run : higher.rows[1].runs)
+    for (std::size_t i = 1; i < run.points.size(); ++i) CHECK(run.points[i].metric >= run.points[i - 1].metric);
+}
+
 TEST_CASE("with one seed there is no spread, and nothing is told of a lever") {
   const auto task = std::make_shared<SlowTask>(k_usual);
   const Lever levers[] = {lever("baseline", task),
@@ -143,11 +182,19 @@ TEST_CASE("bad options of a lever stop it before the first run, and each run lea
   CHECK_THROWS_WITH_AS(pull_levers(bad, {}, [&](auto&, auto&) { ran = true; }), doctest::Contains("prefetch"), Error);
   CHECK_FALSE(ran);
   MemoryVfs vfs;
-  const Lever one[] = {lever("baseline", task, [&](TrainerOptions& o) {
-    o.folder = "out/baseline";
-    o.vfs = &vfs;
-  })};
+  std::vector<std::string> started;
+  const Lever one[] = {{"baseline", [&] {
+                          LeverSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
+                          setup.options.folder = "out/baseline";
+                          setup.options.vfs = &vfs;
+                          setup.starts = [&](const TrainerOptions& run) {
+                            CHECK(run.schedule.name == "constant");
+                            started.push_back(run.folder + " " + std::to_string(run.seed));
+                          };
+                          return setup;
+                        }}};
   pull_levers(one, {.seeds = 2, .minutes = 0.02, .points = 2});
+  CHECK(started == std::vector<std::string>{"out/baseline/seed-11 11", "out/baseline/seed-12 12"});
   for (const char* folder : {"out/baseline/seed-11", "out/baseline/seed-12"}) {
     CHECK(vfs.exists(std::string(folder) + "/metrics.jsonl"));
     CHECK(vfs.exists(std::string(folder) + "/best.safetensors"));

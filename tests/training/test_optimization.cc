@@ -7,6 +7,8 @@
 
 #include "core/train/loop/device_model.h"
 #include "core/train/update/schedule.h"
+#include "tests/support/each_backend.h"
+#include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -123,6 +125,59 @@ TEST_CASE("one-cycle gives the rates of OneCycleLR in every update, in short run
     }
 }
 
+TEST_CASE("no schedule trains a run of one update with the rate 0") {
+  for (const char* name : {"constant", "linear", "cosine", "step", "plateau", "one-cycle"})
+    for (const std::int64_t warmup : {0, 3})
+      for (const std::int64_t cooldown : {0, 1}) {
+        CAPTURE(name);
+        const ScheduleOptions s{.name = name, .warmup = warmup, .cooldown = cooldown};
+        CHECK(scheduled_lr(s, 1, warmup + 1, warmup + 1) > 0);
+      }
+}
+
+TEST_CASE("options that the length of a run leaves without effect are named, others are not") {
+  const auto said = [](const ScheduleOptions& schedule, const AverageOptions& average = {}) {
+    TrainerOptions o = plain(0.1, 10);
+    o.schedule = schedule;
+    o.average = average;
+    std::string text;
+    o.warn = [&](const std::string& line) { text += line + "\n"; };
+    trained(std::make_shared<Constant>(), o);
+    return text;
+  };
+  CHECK(said({.warmup = 500}) ==
+        "train.warmup = 500 does not fit a run of 10 updates: the learning rate rises to 0.002 in its last update\n");
+  CHECK(said({.cooldown = 19}).find("train.cooldown = 19 does not fit a run of 10 updates") == 0);
+  CHECK(said({.name = "step", .step_every = 10}).find("train.step_every = 10") == 0);
+  CHECK(said({}, {.kind = Average::ema, .start = 10}).find("train.average_start = 10") == 0);
+  CHECK(said({.name = "cosine", .warmup = 9, .cooldown = 1}, {.kind = Average::ema, .start = 9}).empty());
+  CHECK(said({.step_every = 10}, {.start = 10}).empty());
+}
+
+TEST_CASE("a run that is extended says how its learning rate jumps, and one that just goes on says nothing") {
+  const auto backend = make_backend("reference");
+  MemoryVfs vfs;
+  const auto go_on = [&](std::int64_t max_updates, std::int64_t stop_at, double lr, const char* schedule) {
+    TrainerOptions o = plain(lr, max_updates);
+    o.schedule = {.name = schedule};
+    o.stop_at = stop_at;
+    o.folder = "run";
+    o.vfs = &vfs;
+    o.resume = true;
+    std::string text;
+    o.warn = [&](const std::string& line) { text += line + "\n"; };
+    Trainer(std::make_shared<Constant>(), *backend, o).fit();
+    return text;
+  };
+  CHECK(go_on(8, 4, 0.5, "cosine").empty());
+  CHECK(go_on(8, 8, 0.5, "cosine").empty());
+  const std::string text = go_on(16, 12, 0.5, "cosine");
+  CHECK(text.find("the learning rate was 0.0190301 in update 8 and is 0.25 in the next one") == 0);
+  CHECK(text.find("set train.schedule = constant, train.warmup = 0 and train.lr = 0.0190301") != std::string::npos);
+  CHECK(go_on(16, 14, 0.5, "cosine").empty());
+  CHECK(go_on(16, 16, 0.05, "constant").find("the learning rate was") == 0);
+}
+
 TEST_CASE("a schedule stays above its lowest learning rate, and a lower rate of the run stays as it is") {
   const ScheduleOptions step{
       .name = "step", .warmup = 2, .cooldown = 4, .factor = 0.1, .min_lr = 0.05, .step_every = 3};
@@ -216,6 +271,59 @@ TEST_CASE("clipping acts by value, by unit and by norm, in this order") {
   check_values(trained(task, o).at("layer.matrix"), {1 - 2 / n, 1 - 2 / n, 1, 1 - 0.5 / n}, 1e-5);
 }
 
+TEST_CASE("gradients whose squares are too large for f32 are clipped on every backend") {
+  for (const std::string& name : computing_backends()) {
+    CAPTURE(name);
+    const auto backend = make_backend(name);
+    // What the first element becomes. Rows of the matrix have weights of norm sqrt(2), and vectors are not clipped by
+    // unit: (3, 3) counts in the norm.
+    struct Row {
+      ClipOptions clip;
+      double step;
+    };
+    const Row rows[] = {{{.norm = 1}, 1},
+                        {{.value = 1, .norm = 0}, 1},
+                        {{.adaptive = 0.5, .norm = 0}, std::sqrt(0.5)},
+                        {{.adaptive = 0.5, .norm = 1}, std::sqrt(0.5 / (0.5 + 0.25 + 18))}};
+    for (const float size : {1e20F, 1e30F, 3e38F})
+      for (const Row& row : rows) {
+        CAPTURE(size);
+        CAPTURE(row.step);
+        const auto task = std::make_shared<Constant>();
+        task->x = {size, 0, 0, 0.5F};
+        TrainerOptions o = plain(0.25, 1);
+        o.clip = row.clip;
+        Trainer trainer(task, *backend, o);
+        CHECK(trainer.fit().skipped_updates == 0);
+        CHECK(trainer.parameters().at("layer.matrix").at(0) == doctest::Approx(1 - 0.25 * row.step).epsilon(1e-5));
+      }
+    // The gradients are finite and an optimizer cannot square them: nothing changes.
+    const auto task = std::make_shared<Constant>();
+    task->x = {1e20F, 0, 0, 0.5F};
+    TrainerOptions o = plain(0.25, 1);
+    o.optimizer.name = "adam";
+    std::string said;
+    o.warn = [&](const std::string& text) { said = text; };
+    CHECK(Trainer(task, *backend, o).fit().skipped_updates == 1);
+    CHECK(said.find("their squares are too large for f32") != std::string::npos);
+  }
+}
+
+TEST_CASE("the norm of gradients whose squares are too large is reported, and small gradients keep their bits") {
+  const auto backend = make_backend("reference");
+  const auto task = std::make_shared<Constant>();
+  task->x = {3e25F, 4e25F, 0, 0};
+  TrainerOptions o = plain(1, 1);
+  o.clip.norm = 1;
+  o.log_every = 1;
+  double norm = 0;
+  Trainer trainer(task, *backend, o);
+  trainer.fit([&](const Progress& p) { norm = p.gradient_norm; });
+  CHECK(norm == doctest::Approx(5e25).epsilon(1e-6));
+  check_values(trainer.parameters().at("layer.matrix"), {0.4, 0.2, 1, 1});
+  check_values(trainer.parameters().at("layer.vector"), {1, 1});
+}
+
 TEST_CASE("accumulated batches give the update of one large batch") {
   ClassifyOptions c;
   c.model.hidden = 5;
@@ -303,41 +411,4 @@ TEST_CASE("a run that patience ends has the parameters of its best validation") 
   CHECK(r.out_of_patience);
   CHECK(r.updates == 7);
   CHECK(trainer.evaluate(Split::validation).loss == doctest::Approx(r.best_validation_loss));
-}
-
-TEST_CASE("a learning rate is suggested where the loss falls, below where it diverges") {
-  // loss = |w - 1|^2 from w = 0: plain descent converges below lr 1 and diverges above.
-  class Bowl : public Task {
-   public:
-    TaskGraph build(Scope& scope, const Batch& like) const override {
-      const Value x = scope.graph().input("x", like.inputs.at("x").type());
-      TaskGraph t;
-      t.loss = sum(square(scope.parameter("w", {2}, Initializer::constant(0)) - x));
-      return t;
-    }
-    std::int64_t n_batches(Split) const override { return 3; }
-    Batch batch(Split, std::uint64_t, std::int64_t, std::int64_t) const override {
-      Batch b;
-      b.inputs.emplace("x", Tensor::from<float>({2}, {1, 1}));
-      return b;
-    }
-  };
-  const auto backend = make_backend("reference");
-  const LrSearch search =
-      find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1e-4, .to = 1e3, .updates = 100});
-  CHECK(search.points.size() < 100);  // it diverged
-  CHECK(search.points.back().lr > 1);
-  CHECK(search.suggested > 1e-3);
-  CHECK(search.suggested < 1);
-  // The smoothed loss lags nine updates behind the rate under which it falls fastest.
-  double steepest = 0;
-  std::size_t at = 0;
-  for (std::size_t i = 0; i + 1 < search.points.size(); ++i)
-    if (const double rise = search.points[i + 1].smoothed - search.points[i].smoothed; rise < steepest) {
-      steepest = rise;
-      at = i;
-    }
-  REQUIRE(at > 9);
-  CHECK(search.suggested == search.points[at - 9].lr);
-  CHECK_THROWS_AS(find_lr(std::make_shared<Bowl>(), *backend, plain(1, 1), {.from = 1, .to = 0.1}), Error);
 }

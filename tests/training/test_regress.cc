@@ -296,7 +296,8 @@ TEST_CASE("what is no target is refused with its place and what to do") {
   all.columns = {};
   CHECK(has(refusal(all, "a,a,slope\n1,2,3\n"), "columns 1 and 2 are both 'a'"));
   const Metadata fitted = make_regress(line_options(), lines_csv(), "f.csv")->metadata();
-  CHECK(has(refusal(line_options({"slope"}), lines_csv(), fitted), "the model predicts other columns"));
+  CHECK(has(refusal(line_options({"slope"}), lines_csv(), fitted),
+            "data.targets names other columns than the model has"));
   CHECK(refusal(line_options(), lines_csv(), fitted) == "accepted");
 }
 

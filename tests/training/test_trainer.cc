@@ -108,11 +108,11 @@ TEST_CASE("an update clips the global norm, moves the parameters and reports los
 
 TEST_CASE("an update that is not finite changes nothing, is counted, and the next one goes on") {
   const auto backend = make_backend("reference");
-  for (const float poison : {std::nanf(""), k_inf, 3e38f}) {  // 3e38: the loss is finite, the squared norm is not
+  for (const float poison : {std::nanf(""), k_inf, 3e38f}) {  // 3e38: the loss is finite, the square is not
     const auto task = std::make_shared<Linear>();
     task->values = [&](std::int64_t index) { return std::vector<float>{1, index == 1 ? poison : 1}; };
     std::vector<std::string> warnings;
-    TrainerOptions o = sgd(0.1, 1, 3);
+    TrainerOptions o = sgd(0.1, /*clip=*/0, 3);
     o.optimizer = {.name = "adam", .lr = 0.1};
     o.warn = [&](const std::string& text) { warnings.push_back(text); };
     std::vector<double> losses;

@@ -13,6 +13,10 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <thread>
+#include <vector>
+
+#include "core/support/forked.h"
 
 namespace unroll::cpu {
 
@@ -128,7 +132,30 @@ void Lockstep::rethrow() {
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-Team::Team(int n) : lockstep_(n) {
+class Team::Workers {
+ public:
+  explicit Workers(int n);
+  ~Workers() { stop(); }
+
+  bool are_inherited() const { return process_.is_inherited(); }
+  void run(Lockstep::Call call, void* argument);
+
+ private:
+  void work(int index, int count);  // body of thread `index`
+  void stop();
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
+
+  const OfThisProcess process_;
+  Lockstep lockstep_;
+  Lockstep::Call call_ = nullptr;
+  void* argument_ = nullptr;
+  bool stop_ = false;
+  alignas(64) WaitWord calls_;       // runs started
+  alignas(64) WaitWord unfinished_;  // threads still in the present run
+  std::vector<std::thread> threads_;
+};
+
+Team::Workers::Workers(int n) : lockstep_(n) {
   try {
     for (int i = 1; i < n; ++i) threads_.emplace_back([this, i, n] { work(i, n); });
   } catch (...) {
@@ -137,16 +164,13 @@ Team::Team(int n) : lockstep_(n) {
   }
 }
 
-Team::~Team() { stop(); }
-
-void Team::stop() {
+void Team::Workers::stop() {
   stop_ = true;
   calls_.add(1);
   for (auto& thread : threads_) thread.join();
 }
 
-void Team::run_erased(Lockstep::Call call, void* argument) {
-  if (threads_.empty()) return call(argument, Part{});
+void Team::Workers::run(Lockstep::Call call, void* argument) {
   call_ = call;
   argument_ = argument;
   unfinished_.store(static_cast<std::uint32_t>(size() - 1));
@@ -157,13 +181,28 @@ void Team::run_erased(Lockstep::Call call, void* argument) {
   lockstep_.rethrow();
 }
 
-void Team::work(int index, int count) {
+void Team::Workers::work(int index, int count) {
   for (std::uint32_t last = 0;; ++last) {
     calls_.await_change(last, lockstep_.spins());
     if (stop_) return;
     lockstep_.do_part(call_, argument_, index, count);
     unfinished_.add(static_cast<std::uint32_t>(-1));
   }
+}
+
+Team::Team(int n) : size_(std::max(n, 1)), workers_(n > 1 ? std::make_unique<Workers>(n) : nullptr) {}
+
+Team::~Team() { abandon_inherited(); }
+
+void Team::abandon_inherited() {
+  if (workers_ && workers_->are_inherited()) [[maybe_unused]] Workers* const left = workers_.release();
+}
+
+void Team::run_erased(Lockstep::Call call, void* argument) {
+  if (size_ == 1) return call(argument, Part{});
+  abandon_inherited();
+  if (!workers_) workers_ = std::make_unique<Workers>(size_);
+  workers_->run(call, argument);
 }
 
 }  // namespace unroll::cpu

@@ -5,10 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
 namespace unroll::cpu {
 
@@ -96,7 +95,8 @@ int spins_before_sleep(int threads);
 // Cores that this process may run on.
 int available_cores();
 
-// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread.
+// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread. The child of a fork has no
+// threads of its parent: its next run starts others, even if another thread was in a run at the fork.
 class Team {
  public:
   explicit Team(int n);
@@ -104,7 +104,7 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  int size() const { return size_; }
   // Calls f(const Part&) once in every thread and returns when all are done. The first exception of a part is
   // rethrown here; the others leave their next barrier at once. One run at a time; not from inside a part.
   template <class F>
@@ -114,17 +114,13 @@ class Team {
   }
 
  private:
+  class Workers;
   void run_erased(Lockstep::Call call, void* argument);
-  void work(int index, int count);         // body of thread `index`
-  void stop();
+  // Workers of the parent are left where they are: they can neither be joined here nor destroyed while others wait.
+  void abandon_inherited();
 
-  Lockstep lockstep_;
-  Lockstep::Call call_ = nullptr;
-  void* argument_ = nullptr;
-  bool stop_ = false;
-  alignas(64) WaitWord calls_;                         // runs started
-  alignas(64) WaitWord unfinished_;                    // threads still in the present run
-  std::vector<std::thread> threads_;
+  const int size_;
+  std::unique_ptr<Workers> workers_;  // null for one thread
 };
 
 }  // namespace unroll::cpu

@@ -55,6 +55,7 @@ Device::Device(const Choice& choice, bool validates, std::uint32_t iterations) :
 Device::~Device() { close(); }
 
 void Device::close() {
+  if (process_.is_inherited()) return;  // the driver's threads, which it would wait for, are those of the parent
   if (device_) {
     f_.DeviceWaitIdle(device_);
     f_.DestroyDevice(device_, nullptr);
@@ -205,6 +206,9 @@ void Device::check(VkResult result, const std::string& what) {
 }
 
 void Device::require_sound() {
+  if (process_.is_inherited())
+    throw Error(ErrorKind::device, "vulkan", limits_.name + " cannot be used in a process that was forked later",
+                "Open the backend in the child, or start processes by multiprocessing's method spawn");
   if (lost_)
     throw Error(ErrorKind::device, "vulkan", limits_.name + " was lost by an earlier call",
                 "Open the backend again; training resumes from its last checkpoint");

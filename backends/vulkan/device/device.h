@@ -9,6 +9,7 @@
 
 #include "backends/vulkan/device/functions.h"
 #include "backends/vulkan/device/limits.h"
+#include "core/support/forked.h"
 #include "unroll/backend.h"
 
 namespace unroll::vulkan {
@@ -54,6 +55,7 @@ class Device {
                                          VkDebugUtilsMessageTypeFlagsEXT types,
                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void* self);
 
+  const OfThisProcess process_;
   Functions f_;
   VkInstance instance_ = nullptr;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;

@@ -90,7 +90,7 @@ struct MpiOptions {
   // should end this process, as MPI cannot be stopped. Empty: wait.
   std::function<void(const Error&)> stuck = {};
 };
-// Whether this process was started by mpirun or a launcher like it, by the variables of its environment.
+// Whether mpirun or a launcher like it started this process beside others (not PMI_SIZE=1), by its environment.
 UNROLL_API bool was_launched_by_mpi();
 // The processes that were launched together. The library is loaded at run time: Open MPI 4 (libmpi.so.40), MPICH 4
 // (libmpich.so.12, libmpi.so.12), or the one that the variable UNROLL_MPI_LIBRARY names. Throws Error(device) where it

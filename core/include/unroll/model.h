@@ -53,7 +53,8 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
     option<&RecurrentModelOptions::layers>({"model.layers", between(1, 64), "number of stacked layers L"}),
     option<&RecurrentModelOptions::stack>(
         {"model.stack", one_of("plain|residual|highway"),
-         "skip connections between layers of equal width: none, residual, or highway"}),
+         "skip connections between layers of equal width: none, residual, or highway"},
+        "model.layers > 1"),
     option<&RecurrentModelOptions::bidirectional>(
         {"model.bidirectional", any_value, "add a second direction that reads the sequence in reverse"}),
     option<&RecurrentModelOptions::projection>(
@@ -72,7 +73,8 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
          AtResume::free, Affects::training}),
     option<&RecurrentModelOptions::variational>(
         {"model.variational", any_value, "variational dropout: one mask for all steps of a sequence", AtResume::free,
-         Affects::training}),
+         Affects::training},
+        "model.dropout > 0 or model.recurrent_dropout > 0"),
     option<&RecurrentModelOptions::recurrent_dropout>(
         {"model.recurrent_dropout", between(0, 0.99),
          "rnn, gru, lstm: recurrent dropout on the candidate state (gru, lstm); variational: on the previous hidden "

@@ -70,8 +70,8 @@ class UNROLL_API Program {
   // Memory of a run, known before it starts: planned_bytes of the plan plus the executable's workspace.
   std::size_t peak_bytes() const { return planned_bytes(*plan_) + executable_->workspace_bytes(); }
 
-  // Runs with tensors in host memory. Throws Error(usage) on a missing or unknown name, and Error(shape|type) on a
-  // tensor of the wrong type.
+  // Runs with tensors in host memory. Throws Error(usage) on a missing or unknown name and on lengths that are no
+  // number of steps, and Error(shape|type) on a tensor of the wrong type.
   TensorMap run(const TensorMap& inputs);
   Result<TensorMap> try_run(const TensorMap& inputs) noexcept;
   // Runs with device buffers in plan order. Throws Error(usage) on a wrong number of buffers or a buffer that is too

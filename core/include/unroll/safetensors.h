@@ -18,9 +18,9 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads F32, F64, I32 and BOOL. Converts I64, U8, F16 and BF16 exactly: I64 must fit i32, U8 becomes i32, F16 and BF16
-// become f32. Throws Error(input_file), which names the entry, on: headers above 100,000,000 bytes or the file size,
-// gaps, overlaps, overflowing sizes, duplicate keys, unknown dtypes, more than 2^20 entries, nesting deeper than 64.
+// Converts exactly: F16 and BF16 become f32, integers i32, into which they must fit. Throws Error(input_file), which
+// names the tensor, on other types (F8, C64, ...), and on: headers above 100,000,000 bytes or the file size, gaps,
+// overlaps, overflowing sizes, duplicate keys, more than 2^20 entries or 6 dimensions, nesting deeper than 64.
 UNROLL_API TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name);
 UNROLL_API TensorFile load_safetensors(const std::string& path, Vfs& vfs = disk());
 UNROLL_API Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs = disk()) noexcept;

@@ -64,9 +64,12 @@ class UNROLL_API Scope {
   void use_key(Value key);           // call before anything is drawn
   std::int64_t next_site() const;    // reserves an RNG stream
   const std::vector<ParameterSpec>& parameters() const;
-  // Adds a float scalar to the task's loss, in training only.
-  void add_penalty(Value penalty);
+  // Adds a float scalar to the task's loss, in training only. `weight`, a float scalar, is what the penalty is a mean
+  // over, such as a number of steps: penalties of accumulated batches are averaged by it. Empty: by the weight of the
+  // loss.
+  void add_penalty(Value penalty, Value weight = {});
   const std::vector<Value>& penalties() const;
+  const std::vector<Value>& penalty_weights() const;  // of each penalty; null: none of its own
 
  private:
   struct Registry;

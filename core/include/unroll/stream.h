@@ -68,13 +68,14 @@ class UNROLL_API Stream {
   std::int64_t lanes() const;
   std::int64_t chunk() const;
   std::int64_t inputs() const;   // I; 1 for ids
+  std::int64_t ids() const;      // ids are 0 .. ids() - 1; 0: the model reads no ids, or any
   std::int64_t outputs() const;  // O
 
   // The calls of one step with their times.
   std::vector<ReportLine> report() const;
 
   // Processes x [T,B,I] or ids [T,B] and writes y [T,B,O]; T is 1 or chunk(). Returns false, and changes nothing, when
-  // a size or the kind of input is wrong or the device failed. Not thread-safe.
+  // a size or the kind of input is wrong, an id is out of range, or the device failed. Not thread-safe.
   [[nodiscard]] bool step(std::span<const float> x, std::span<float> y) noexcept;
   [[nodiscard]] bool step(std::span<const std::int32_t> ids, std::span<float> y) noexcept;
 

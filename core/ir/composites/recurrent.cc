@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/ir/composite.h"
+#include "core/ir/shapes/input_range.h"
 #include "unroll/plan/cell_equations.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -276,6 +277,7 @@ RecurrentResult recurrent(Op cell, const RecurrentInputs& in, const RecurrentOpt
   inputs.insert(inputs.end(), in.parameters.begin(), in.parameters.end());
   if (!in.x) throw Error(ErrorKind::usage, "recurrent", "x is empty");
   const auto outputs = in.x.graph().append(cell, inputs, std::move(attributes));
+  require_lengths(in.lengths, in.x.shape()[0]);
   return {outputs[0], outputs[1], cell == Op::lstm ? outputs[2] : Value()};
 }
 

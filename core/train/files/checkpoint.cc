@@ -53,6 +53,7 @@ void put_run_state(TensorFile& file, const RunState& s) {
   m["trainer.metrics_bytes"] = exact_text(s.metrics_bytes);
   m["trainer.best_loss"] = s.best_loss ? exact_text(*s.best_loss) : "none";
   m["trainer.last_loss"] = exact_text(s.last_loss);
+  if (s.lr) m["trainer.lr"] = exact_text(*s.lr);
   m["trainer.validations_without_better"] = exact_text(s.validations_without_better);
   m["trainer.plateaus"] = exact_text(s.plateau.plateaus);
   m["trainer.plateau_waited"] = exact_text(s.plateau.waited);
@@ -74,6 +75,7 @@ RunState get_run_state(const TensorFile& file, const std::string& path) {
   s.metrics_bytes = read.number<std::size_t>("trainer.metrics_bytes");
   if (read.text("trainer.best_loss") != "none") s.best_loss = read.number<double>("trainer.best_loss");
   s.last_loss = read.number<double>("trainer.last_loss");
+  if (file.metadata.contains("trainer.lr")) s.lr = read.number<double>("trainer.lr");
   s.validations_without_better = read.number<std::int64_t>("trainer.validations_without_better");
   s.plateau.plateaus = read.number<std::int64_t>("trainer.plateaus");
   s.plateau.waited = read.number<std::int64_t>("trainer.plateau_waited");

@@ -25,6 +25,7 @@ struct RunState {
   std::size_t metrics_bytes = 0;  // length of metrics.jsonl at this point
   std::optional<double> best_loss;
   double last_loss = 0;
+  std::optional<double> lr;  // that the options gave to the last update; empty: not stored
   std::int64_t validations_without_better = 0;
   PlateauState plateau;
   std::int64_t rollbacks = 0;  // each halves the learning rate
@@ -36,7 +37,7 @@ void put_run_state(TensorFile& file, const RunState& state);
 // Throws Error(input_file) naming `path` when something is missing or malformed.
 RunState get_run_state(const TensorFile& file, const std::string& path);
 
-// Metadata "digest" = crc32c of every name, type, byte and other metadata.
+// Saving writes the digest of the content (core/io/digest.h) into the file's metadata.
 void put_digest(TensorFile& file);
 // Throws Error(input_file) when the digest is there and does not match.
 void check_digest(const TensorFile& file, const std::string& path);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What training and inference know of a model's file: its digest, and which tensors are parameters.
-#include <charconv>
-#include <string_view>
-
-#include "core/support/crc32c.h"
+#include "core/io/digest.h"
+#include "core/io/safetensors_header.h"
 #include "core/support/tensor_role.h"
 #include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
@@ -11,69 +9,29 @@
 
 namespace unroll {
 
-namespace {
+std::string digest_of(const Batch& batch) { return digest_of(batch.inputs, {}); }
 
-constexpr const char* k_digest = "digest";
-
-class Digest {
- public:
-  void add(std::string_view text) {
-    const std::uint64_t size = text.size();
-    crc_.add(std::as_bytes(std::span(&size, 1)));
-    crc_.add(std::as_bytes(std::span(text.data(), text.size())));
-  }
-  void add(const TensorMap& tensors) {
-    for (const auto& [name, tensor] : tensors) {
-      add(name);
-      add(tensor.type().text());
-      crc_.add(tensor.bytes());
-    }
-  }
-  std::string text() const {
-    char hex[16];
-    const std::string digits(hex, std::to_chars(hex, hex + sizeof hex, crc_.value(), 16).ptr);
-    return "crc32c:" + std::string(8 - digits.size(), '0') + digits;
-  }
-
- private:
-  Crc32c crc_;
-};
-
-std::string digest_of(const TensorFile& file) {
-  Digest digest;
-  digest.add(file.tensors);
-  for (const auto& [key, value] : file.metadata) {
-    if (key == k_digest) continue;
-    digest.add(key);
-    digest.add(value);
-  }
-  return digest.text();
-}
-
-}  // namespace
-
-std::string digest_of(const Batch& batch) {
-  Digest digest;
-  digest.add(batch.inputs);
-  return digest.text();
-}
-
-void put_digest(TensorFile& file) { file.metadata[k_digest] = digest_of(file); }
+void put_digest(TensorFile& file) { file.metadata[k_digest] = k_digest_form; }
 
 void check_digest(const TensorFile& file, const std::string& path) {
   const auto at = file.metadata.find(k_digest);
   if (at == file.metadata.end()) return;
-  const std::string now = digest_of(file);
+  const std::string now = digest_of(file.tensors, file.metadata);
   if (now != at->second)
     throw Error(ErrorKind::input_file, path,
-                "is damaged: its content gives " + now + ", it was written with " + in_quotes(at->second),
-                "Use an older copy of the file");
+                "is damaged, or was changed by another program: its content gives " + now + ", it was written with " +
+                    in_quotes(at->second),
+                "Use an older copy of the file. If you changed it on purpose, delete its metadata '" +
+                    std::string(k_digest) + "'");
 }
 
 namespace {
 
 TensorFile model_of(TensorFile file, const std::string& path) {
   check_digest(file, path);
+  const auto has = [&](const std::string& name) { return file.tensors.contains(name); };
+  for (const auto& [alias, kept] : tied_tensors(file.metadata, has, path))
+    file.tensors.emplace(alias, file.tensors.at(kept));
   if (!file.metadata.contains("trainer.format")) return file;  // parameters only
   for (auto& [name, tensor] : file.tensors)
     if (const auto average = file.tensors.find(average_name(name)); average != file.tensors.end())

@@ -119,6 +119,7 @@ TensorFile Trainer::State::checkpoint() {
   TensorFile file = model_file(model.parameter_views());
   file.tensors.merge(ranks ? carried_by_all() : model.carried_views());
   run.metrics_bytes = folder.metrics_bytes();
+  run.lr = lr_of(run.update);
   put_run_state(file, run);
   put_digest(file);
   return file;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -97,7 +98,8 @@ PlanOptions donating(const Graph& graph, PlanOptions options) {
 
 BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend,
                            PlanOptions options)
-    : program_(graph, backend, donating(graph, std::move(options))), own_inputs_(backend), own_outputs_(backend) {
+    : program_(graph, backend, donating(graph, std::move(options))), limits_(index_limits(graph)),
+      own_inputs_(backend), own_outputs_(backend) {
   const Graph& planned = *program_.plan().graph;
   const auto resident = [&](const std::string& name) -> Buffer* {
     for (const Residency& r : residents)
@@ -116,7 +118,12 @@ BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> reside
 }
 
 void BoundProgram::set(const std::string& name, const Tensor& tensor) {
-  if (own_inputs_.has(name)) own_inputs_.upload(name, tensor);
+  if (!own_inputs_.has(name)) return;
+  const Graph& planned = *program_.plan().graph;
+  const auto input = std::ranges::find(planned.inputs(), name, &NamedValue::name);
+  check_range(planned, *input, tensor, ErrorKind::usage, "trainer");
+  check_indices(limits_, name, tensor);
+  own_inputs_.upload(name, tensor);
 }
 
 void BoundProgram::bind(const std::string& name, Buffer* buffer) {

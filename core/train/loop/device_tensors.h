@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/nn/index_limits.h"
 #include "core/support/tensor_role.h"
 #include "unroll/run.h"
 
@@ -61,7 +62,7 @@ class BoundProgram {
  public:
   BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend, PlanOptions options);
 
-  // Does nothing for a name the program does not read.
+  // Does nothing for a name the program does not read. Throws Error(usage) on an index out of range.
   void set(const std::string& name, const Tensor& tensor);
   // The buffer to read and write under this name from now on; does nothing for a name the program does not have.
   void bind(const std::string& name, Buffer* buffer);
@@ -72,6 +73,7 @@ class BoundProgram {
 
  private:
   Program program_;
+  std::vector<IndexLimit> limits_;
   DeviceTensors own_inputs_, own_outputs_;
   Bindings bindings_;
 };

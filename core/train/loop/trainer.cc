@@ -127,12 +127,6 @@ void Trainer::State::estimate(std::int64_t end, bool validates, const std::funct
   if (options.estimated) options.estimated(estimated);
 }
 
-std::string Trainer::State::first_nonfinite(std::int64_t update, std::span<const Batch> batches) {
-  std::string found = model.first_nonfinite(batches, update, ranks ? leaves_in(update) : 0);
-  if (ranks) found = first_text(*ranks, found);
-  return found.empty() ? "the norm of the gradients is too large for f32" : found;
-}
-
 bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> own) {
   const DeviceModel::BadUpdates bad = model.bad();
   if (bad.skipped == seen_skipped) return false;
@@ -153,8 +147,7 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
   throw Error(ErrorKind::numeric, "trainer",
               counted(bad.longest_row, "update") + " in a row, up to update " + std::to_string(update) +
                   ", had a non-finite loss or gradient" + (what.empty() ? "" : "; first " + what),
-              "If it is an input, clean the data; otherwise divide lr by 10 (it is " + short_text(lr_of(update), 6) +
-                  "), lower train.clip_norm, or shorten the sequences");
+              remedy_of(what));
 }
 
 void Trainer::State::roll_back(std::int64_t from) {
@@ -190,6 +183,8 @@ TrainResult Trainer::State::fit(const Report& report, const std::function<bool()
   const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
   const bool begins = s.has_updates_left(end);
   if (begins && o.started) o.started(s.run.update);
+  if (begins) s.warn_of_schedule();
+  if (begins) s.warn_of_new_rate();
   if (begins) s.estimate(end, validates, stop);
   s.recall_advice();
   s.since = s.started = State::Clock::now();

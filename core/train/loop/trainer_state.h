@@ -91,6 +91,11 @@ struct Trainer::State {
   void estimate(std::int64_t end, bool validates, const std::function<bool()>& stop);
   // What was not finite first in an update after which none was good.
   std::string first_nonfinite(std::int64_t update, std::span<const Batch> batches);
+  // Whether `found`, such text, says that f16 is too narrow for an input or for values in the model; what to do then.
+  std::string remedy_of(const std::string& found) const;
+  // Warn of options that the length of the run leaves without effect, and of a resumed run whose learning rate jumps.
+  void warn_of_schedule() const;
+  void warn_of_new_rate() const;
   // True when the run went back to an earlier point. Throws Error(numeric) where the policy stops it. The batches of a
   // past update come from the task, or are those of `update` itself where the caller made them.
   bool look_for_bad(std::int64_t update, std::span<const Batch> own = {});

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double k_probe_seconds = 0.5, k_warm_seconds = 0.05;
 constexpr double k_validating = 0.2;  // of a run's time
-
+constexpr const char* k_loss = "loss";
 
 // One lever while its runs are made.
 struct Pulled {
@@ -38,6 +38,24 @@ void noting_failure(LeverResult& result, bool is_baseline, const F& run) {
     if (is_baseline || !is_finding(e)) throw;
     result.failure = e.what();
   }
+}
+
+std::vector<std::string> metrics_of(const Task& task) {
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  std::vector<std::string> names;
+  for (const MetricValue& m : task.build(scope, task.example(0)).metrics) names.push_back(m.name);
+  return names;
+}
+
+// The first one that every task has.
+LeverMetric common_metric(std::span<const Pulled> all, std::span<const LeverMetric> preferred) {
+  std::vector<std::vector<std::string>> known;
+  for (const Pulled& pulled : all) known.push_back(metrics_of(*pulled.setup.task));
+  for (const LeverMetric& metric : preferred)
+    if (std::ranges::all_of(known, [&](const auto& names) { return std::ranges::count(names, metric.name) > 0; }))
+      return metric;
+  return {};
 }
 
 // What all runs have in common, whatever the config plans.
@@ -71,8 +89,9 @@ void probe(Pulled& pulled, bool is_baseline) {
 
 class Runner {
  public:
-  Runner(const Pulled& pulled, std::int64_t nth_seed, std::int64_t points, double validated_share, double seconds)
-      : pulled_(pulled), options_(for_lever(pulled.setup.options)), seconds_(seconds) {
+  Runner(const Pulled& pulled, const LeverMetric& metric, std::int64_t nth_seed, std::int64_t points,
+         double validated_share, double seconds)
+      : pulled_(pulled), metric_(metric), options_(for_lever(pulled.setup.options)), seconds_(seconds) {
     options_.seed += static_cast<std::uint64_t>(nth_seed);
     options_.estimate_seconds = k_warm_seconds;  // compiling is before the first update
     options_.estimated = [](const RunEstimate&) {};
@@ -90,6 +109,7 @@ class Runner {
 
   LeverRun run(const std::function<bool()>& stop) {
     const auto start = Clock::now();
+    if (pulled_.setup.starts) pulled_.setup.starts(options_);
     Trainer trainer(pulled_.setup.task, *pulled_.setup.backend, options_);
     trainer.fit([this](const Progress& p) { look(p); },
                 [&] { return (!run_.points.empty() && seconds_since(start) > seconds_) || (stop && stop()); });
@@ -107,7 +127,10 @@ class Runner {
       return;
     }
     lowest_ = std::isfinite(*p.validation_loss) ? std::min(lowest_, *p.validation_loss) : lowest_;
-    run_.points.push_back({items_, seconds_trained_, lowest_});
+    const double metric = metric_.name == k_loss ? lowest_ : p.validation_metrics.at(metric_.name);
+    const bool better = !best_ || (metric_.higher_is_better ? metric > *best_ : metric < *best_);
+    if (std::isfinite(metric) && better) best_ = metric;
+    run_.points.push_back({items_, seconds_trained_, lowest_, best_.value_or(std::nan(""))});
     const Task& task = *pulled_.setup.task;
     run_.items_per_second = items_ / seconds_trained_;
     run_.epoch_seconds = seconds_trained_ / static_cast<double>(reported_ * options_.accumulate) *
@@ -115,24 +138,35 @@ class Runner {
   }
 
   const Pulled& pulled_;
+  const LeverMetric& metric_;
   TrainerOptions options_;
   double seconds_;
   LeverRun run_;
   std::int64_t reported_ = 0;
   double items_ = 0, seconds_trained_ = 0, lowest_ = HUGE_VAL;
+  std::optional<double> best_;
 };
+
+void require_finite(const LeverRun::Point& last, const LeverMetric& metric, const std::string& lever) {
+  const auto require = [&](const std::string& name, double value) {
+    if (!std::isfinite(value))
+      throw Error(ErrorKind::numeric, "lever", "no validation " + name + " of '" + lever + "' is finite");
+  };
+  require(k_loss, last.loss);
+  require(metric.name, last.metric);
+}
 
 using Axis = double LeverRun::Point::*;
 
-// Between two points a straight line; before the first one its loss.
-double loss_at(const LeverRun& run, Axis axis, double where) {
+// Between two points a straight line; before the first one its value.
+double value_at(const LeverRun& run, Axis value, Axis axis, double where) {
   const auto& points = run.points;
   const auto after = std::find_if(points.begin(), points.end(), [&](const auto& p) { return p.*axis >= where; });
-  if (after == points.end()) return points.back().loss;
-  if (after == points.begin()) return after->loss;
+  if (after == points.end()) return points.back().*value;
+  if (after == points.begin()) return (*after).*value;
   const auto before = after - 1;
   const double share = (where - (*before).*axis) / ((*after).*axis - (*before).*axis);
-  return before->loss + share * (after->loss - before->loss);
+  return (*before).*value + share * ((*after).*value - (*before).*value);
 }
 
 Spread spread_of(std::span<const double> values) {
@@ -148,7 +182,7 @@ Spread spread_of(std::span<const double> values) {
 Shift shift_of(std::span<const double> values, std::span<const double> baseline) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < std::min(values.size(), baseline.size()); ++i)
-    differences.push_back((values[i] - baseline[i]) / std::fabs(baseline[i]));
+    differences.push_back((values[i] - baseline[i]) / (baseline[i] == 0 ? 1 : std::fabs(baseline[i])));
   if (differences.size() < 2) return Shift::within;
   const Spread d = spread_of(differences);
   if (!(std::fabs(d.mean) > d.high - d.low)) return Shift::within;
@@ -175,13 +209,20 @@ void judge(LeverTable& table) {
     Shift LeverResult::*shift;  // null: none is told
     std::function<double(const LeverRun&)> of;
   };
+  using Point = LeverRun::Point;
+  const auto at_items = [&](Axis value) {
+    return [&table, value](const LeverRun& r) { return value_at(r, value, &Point::items, table.items); };
+  };
+  const auto at_seconds = [&](Axis value) {
+    return [&table, value](const LeverRun& r) { return value_at(r, value, &Point::seconds, table.seconds); };
+  };
   const Figure figures[] = {
       {&LeverResult::items_per_second, &LeverResult::speed, [](const LeverRun& r) { return r.items_per_second; }},
       {&LeverResult::epoch_seconds, nullptr, [](const LeverRun& r) { return r.epoch_seconds; }},
-      {&LeverResult::loss_at_items, &LeverResult::at_items,
-       [&](const LeverRun& r) { return loss_at(r, &LeverRun::Point::items, table.items); }},
-      {&LeverResult::loss_at_seconds, &LeverResult::at_seconds,
-       [&](const LeverRun& r) { return loss_at(r, &LeverRun::Point::seconds, table.seconds); }}};
+      {&LeverResult::loss_at_items, nullptr, at_items(&Point::loss)},
+      {&LeverResult::loss_at_seconds, nullptr, at_seconds(&Point::loss)},
+      {&LeverResult::metric_at_items, &LeverResult::at_items, at_items(&Point::metric)},
+      {&LeverResult::metric_at_seconds, &LeverResult::at_seconds, at_seconds(&Point::metric)}};
   for (const Figure& figure : figures)
     for (LeverResult& row : table.rows) {
       if (!row.failure.empty() || row.runs.empty()) continue;
@@ -213,6 +254,8 @@ LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& option
       throw Error(ErrorKind::usage, "lever", "'" + lever.name + "' has no validation split to compare on",
                   "Reserve a part of the data for validation");
   }
+  LeverTable table;
+  table.metric = common_metric(all, options.metrics);
   for (Pulled& pulled : all) probe(pulled, &pulled == &all[0]);
   const double whole = 60 * options.minutes;
   const double per_run = whole / static_cast<double>(all.size() * static_cast<std::size_t>(options.seeds));
@@ -227,16 +270,14 @@ LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& option
       const double share = std::max(whole - seconds_since(start), 0.0) / runs_left--;
       if (!pulled.result.failure.empty()) continue;
       noting_failure(pulled.result, &pulled == &all[0], [&] {
-        LeverRun run = Runner(pulled, seed, options.points, validated, share).run(stop);
+        LeverRun run = Runner(pulled, table.metric, seed, options.points, validated, share).run(stop);
         if (run.points.empty()) return;
-        if (!std::isfinite(run.points.back().loss))
-          throw Error(ErrorKind::numeric, "lever", "no validation loss of '" + pulled.result.name + "' is finite");
+        require_finite(run.points.back(), table.metric, pulled.result.name);
         if (report) report(pulled.result.name, run);
         pulled.result.runs.push_back(std::move(run));
       });
       if (stop && stop()) throw Error(ErrorKind::usage, "lever", "was stopped before every change had run");
     }
-  LeverTable table;
   for (Pulled& pulled : all) table.rows.push_back(std::move(pulled.result));
   judge(table);
   return table;

@@ -139,7 +139,7 @@ TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOption
   std::vector<Value> parameters;
   for (const ParameterSpec& p : specs) parameters.push_back(graph.find_input(p.name));
   std::vector<Value> gradients = differentiate(loss, parameters);
-  const Value norm = global_norm(gradients);
+  const ScaledNorm norm = global_norm(gradients);
   gradients = clipped(std::move(gradients), parameters, norm, clip);
   const Value lr = graph.input("lr", {DType::f32, {}}), update = graph.input("update", {DType::i32, {}});
   TrainingStep step;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/support/sum_tree.h"
@@ -19,66 +19,6 @@
 namespace unroll {
 
 namespace {
-
-struct Built {
-  TaskGraph task;
-  std::vector<ParameterSpec> parameters;
-  std::vector<MetricLayout> metrics;
-};
-
-// An input that nothing sets would be zeros in every update.
-void require_sources(const Graph& graph, const TaskGraph& task, const Batch& like, const Scope& scope) {
-  std::set<std::string> known{k_control};
-  for (const auto& [name, tensor] : like.inputs) known.insert(name);
-  for (const ParameterSpec& p : scope.parameters()) known.insert(p.name);
-  for (const CarriedState& s : task.states) known.insert(state_name(s.name));
-  if (!scope.training()) known.insert("key");  // of random draws: the same ones in every evaluation
-  for (const NamedValue& input : graph.inputs())
-    if (!known.contains(input.name))
-      throw Error(ErrorKind::usage, "Task::build",
-                  "input '" + input.name + "' is in no batch and is neither a parameter nor a carried state",
-                  "Add it to Batch::inputs, or name the state in TaskGraph::states");
-}
-
-Built build_task(const Task& task, Graph& graph, const Batch& like, bool training, Value key = {}) {
-  Scope scope(graph, training);
-  if (key) scope.use_key(key);
-  Built built{task.build(scope, like), {}, {}};
-  built.parameters = scope.parameters();
-  TaskGraph& t = built.task;
-  require_sources(graph, t, like, scope);
-  if (!t.loss || t.loss.rank() != 0 || !is_float(t.loss.dtype()))
-    throw Error(ErrorKind::usage, "Task::build",
-                "the loss must be a float scalar" + (t.loss ? "; got " + t.loss.type().text() : ""));
-  if (!t.weight) t.weight = scalar_like(t.loss, 1);
-  if (training)
-    for (const Value penalty : scope.penalties()) t.loss = t.loss + cast(penalty, t.loss.dtype());
-  for (const MetricValue& m : t.metrics) {
-    if (m.total.shape() != m.count.shape() || m.total.rank() > 1)
-      throw Error(ErrorKind::usage, "Task::build",
-                  "total and count of metric '" + m.name + "' must be scalars or of one length; got " +
-                      m.total.type().text() + " and " + m.count.type().text());
-    built.metrics.push_back({m.name, m.form, m.total.shape().elements(), m.scale});
-  }
-  return built;
-}
-
-// Scalars and vectors side by side, f32 [n].
-Value row_of(const std::vector<Value>& values) {
-  std::vector<Value> parts;
-  for (const Value& v : values) parts.push_back(reshape(cast(v, DType::f32), {v.shape().elements()}));
-  return concat(parts, 0);
-}
-
-// loss * weight, weight, then total and count of each metric.
-Value sums_of(const TaskGraph& task) {
-  std::vector<Value> values{task.loss * task.weight, task.weight};
-  for (const MetricValue& m : task.metrics) {
-    values.push_back(m.total);
-    values.push_back(m.count);
-  }
-  return row_of(values);
-}
 
 // Adds residents to a graph: an input that is zero at first, and the output that replaces it, which is left out where
 // nothing may change.
@@ -110,9 +50,9 @@ class UpdateBuilder {
   UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, const UpdateShare& share,
                 bool change)
       : recipe_(recipe), phase_(phase), share_(share), control_(*t_.graph),
-        built_(build_task(task, *t_.graph, like, true, control_.key)),
+        built_(build_task(task, *t_.graph, like, true, control_.key, /*in_parts=*/phase != Phase::whole)),
         loops_(change ? std::vector<LoopActivations>() : count_activations(*t_.graph)),
-        residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_.task)) {
+        residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_)) {
     t_.parameters = built_.parameters;
     t_.metrics = built_.metrics;
     rules_ = parameter_rules(recipe.optimizer_options, recipe.groups, t_.parameters);
@@ -135,19 +75,24 @@ class UpdateBuilder {
     }
     if (phase_ == Phase::gather || phase_ == Phase::last) {
       give_leaf();
-      carry(is_finite(built_.task.loss));
+      Value loss = built_.task.loss;
+      for (const LossTerm& term : built_.terms) loss = loss + cast(term.value, loss.dtype());
+      carry(is_finite(loss));
       return std::move(t_);
     }
-    const Value norm = global_norm(gradients_);
-    const Value ok = logical_and(is_finite(norm), is_finite(sum(slice(sums_, 0, 0, 2))));
-    step(clipped(gradients_, parameters_, norm, recipe_.clip), ok);
+    const ScaledNorm norm = global_norm(gradients_);
+    const std::vector<Value> limited = clipped(gradients_, parameters_, norm, recipe_.clip);
+    Value ok = logical_and(is_finite(norm.scaled), is_finite(sum(slice(sums_, 0, 0, 2))));
+    if (!bounds_elements(recipe_.clip))
+      ok = logical_and(ok, equal(global_norm(limited).scale, scalar_like(norm.scale, 1)));
+    step(limited, ok);
     if (phase_ == Phase::whole) carry(ok);
-    count(norm, ok);
+    count(norm.value(), ok);
     if (scale_) rescale(ok);
     return std::move(t_);
   }
 
-  std::vector<int> buckets() const { return exchange_buckets(gradients_); }
+  std::vector<int> buckets() const { return exchange_buckets(of_terms_[0]); }
 
   WatchGraph watch() {
     std::vector<Value> values;
@@ -172,36 +117,46 @@ class UpdateBuilder {
  private:
   // A parameter that is zero still has a ratio.
   static constexpr double k_smallest_norm = 1e-12;
-  static Value norm_of(Value x) { return global_norm(std::span(&x, 1)); }
+  static Value norm_of(Value x) { return global_norm(std::span(&x, 1)).value(); }
 
   Graph& graph() { return *t_.graph; }
   const std::string& name(std::size_t parameter) const { return t_.parameters[parameter].name; }
 
   void find_gradients() {
-    Value loss = built_.task.loss;
+    of_terms_.push_back(gradients_of(built_.task.loss));
+    for (const LossTerm& term : built_.terms) of_terms_.push_back(gradients_of(term.value));
+    gradients_ = of_terms_[0];
+  }
+  std::vector<Value> gradients_of(Value loss) {
     if (scale_) loss = loss * cast(scale_, loss.dtype());
-    gradients_ = differentiate(loss, parameters_);
-    if (!scale_) return;
-    for (Value& g : gradients_) g = g / cast(scale_, g.dtype());
+    std::vector<Value> gradients = differentiate(loss, parameters_);
+    if (scale_)
+      for (Value& g : gradients) g = g / cast(scale_, g.dtype());
+    return gradients;
   }
 
-  // Of trained parameters, whose gradients lie in it in this order.
+  // Of trained parameters, whose gradients lie in it in this order. Term 0 is the loss.
   struct Part {
+    std::size_t term = 0;
     bool has_sums = false;
     std::vector<std::size_t> parameters = {};
   };
   void find_parts() {
-    std::map<std::pair<int, DType>, Part> parts;
-    parts[{0, DType::f32}].has_sums = true;
-    for (std::size_t k = 0; k < parameters_.size(); ++k) {
-      const int bucket = recipe_.buckets.empty() ? 0 : recipe_.buckets[k];
-      parts[{bucket, parameters_[k].dtype()}].parameters.push_back(k);
-    }
+    std::map<std::tuple<std::size_t, int, DType>, Part> parts;
+    parts[{0, 0, DType::f32}].has_sums = true;
+    for (std::size_t term = 0; term <= built_.terms.size(); ++term)
+      for (std::size_t k = 0; k < parameters_.size(); ++k) {
+        const int bucket = term > 0 || recipe_.buckets.empty() ? 0 : recipe_.buckets[k];
+        Part& part = parts[{term, bucket, parameters_[k].dtype()}];
+        part.term = term;
+        part.parameters.push_back(k);
+      }
     for (const auto& [key, part] : parts) {
       std::int64_t n = part.has_sums ? sums_.shape()[0] + 1 : 0;
       for (const std::size_t k : part.parameters) n += parameters_[k].shape().elements();
-      const auto& [bucket, dtype] = key;
-      t_.parts.push_back({"gradient." + std::to_string(bucket) + "." + std::string(dtype_name(dtype)), {dtype, {n}}});
+      const auto& [term, bucket, dtype] = key;
+      const std::string of = term > 0 ? "penalty." + std::to_string(term) : "gradient." + std::to_string(bucket);
+      t_.parts.push_back({of + "." + std::string(dtype_name(dtype)), {dtype, {n}}});
       parts_.push_back(part);
     }
   }
@@ -212,9 +167,11 @@ class UpdateBuilder {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       std::vector<Value> values;
       if (parts_[i].has_sums) values = {sums_, reshape(control_.asked, {1})};
+      const std::size_t term = parts_[i].term;
+      const Value weight = term > 0 ? built_.terms[term - 1].weight : built_.task.weight;
       for (const std::size_t k : parts_[i].parameters) {
-        const Value& g = gradients_[k];
-        values.push_back(reshape(g * cast(built_.task.weight, g.dtype()), {g.shape().elements()}));
+        const Value& g = of_terms_[term][k];
+        values.push_back(reshape(g * cast(weight, g.dtype()), {g.shape().elements()}));
       }
       const Value leaf = concat(values, 0);
       graph().output(accumulated_name(0, t_.parts[i].name), leaf);
@@ -256,16 +213,40 @@ class UpdateBuilder {
       asked = slice(totals[i], 0, n_sums, 1);
     }
     if (share_.ranks > 1) residents_.replace(k_asked, asked);
-    const Value weight = reshape(slice(sums_, 0, 1, 1), {});
+    const std::vector<Value> weights = weights_of_terms();
     gradients_.resize(parameters_.size());
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       std::int64_t at = parts_[i].has_sums ? n_sums + 1 : 0;
       for (const std::size_t k : parts_[i].parameters) {
         const Value& p = parameters_[k];
         const std::int64_t n = p.shape().elements(), start = std::exchange(at, at + n);
-        gradients_[k] = reshape(slice(totals[i], 0, start, n), p.shape()) / cast(weight, p.dtype());
+        const Value g = reshape(slice(totals[i], 0, start, n), p.shape()) / cast(weights[parts_[i].term], p.dtype());
+        gradients_[k] = parts_[i].term > 0 ? gradients_[k] + g : g;
       }
     }
+    add_terms_to_loss(weights);
+  }
+
+  Value sum_at(std::int64_t i) { return reshape(slice(sums_, 0, i, 1), {}); }
+  std::int64_t sum_of_term(std::size_t term) {
+    return sums_.shape()[0] - 2 * static_cast<std::int64_t>(built_.terms.size() + 1 - term);
+  }
+  // A term without a step in any batch has the gradient 0 and the weight 0.
+  std::vector<Value> weights_of_terms() {
+    std::vector<Value> weights;
+    for (std::size_t term = 0; term <= built_.terms.size(); ++term) {
+      const Value weight = sum_at(term == 0 ? 1 : sum_of_term(term) + 1), zero = scalar_like(weight, 0);
+      weights.push_back(select(equal(weight, zero), scalar_like(weight, 1), weight));
+    }
+    return weights;
+  }
+  void add_terms_to_loss(std::span<const Value> weights) {
+    if (built_.terms.empty()) return;
+    Value loss = sum_at(0);
+    for (std::size_t term = 1; term <= built_.terms.size(); ++term)
+      loss = loss + sum_at(sum_of_term(term)) / weights[term] * weights[0];
+    const std::int64_t n_plain = sum_of_term(1);
+    sums_ = concat(std::vector{reshape(loss, {1}), slice(sums_, 0, 1, n_plain - 1)}, 0);
   }
 
   // What a step makes of a parameter and its slots.
@@ -340,11 +321,12 @@ class UpdateBuilder {
   Built built_;
   std::vector<LoopActivations> loops_;  // when watching
   Residents residents_;
-  Value sums_;                        // f32 [2 + 2 M]
+  Value sums_;                        // f32 [2 + 2 M], and two of each term until read_sums()
   Value scale_;                       // of the loss; null without
   std::vector<ParameterRule> rules_;  // of each parameter
   std::vector<std::size_t> trained_;  // parameters that are not frozen
   std::vector<Value> parameters_, gradients_;  // of those
+  std::vector<std::vector<Value>> of_terms_;   // gradients of the loss and of each further term, of this batch
   std::vector<Part> parts_;                    // as in t_.parts
 };
 
@@ -369,7 +351,7 @@ EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool count
   const Built built = build_task(task, *e.graph, like, false);
   e.parameters = built.parameters;
   e.metrics = built.metrics;
-  e.graph->output(k_report, sums_of(built.task));
+  e.graph->output(k_report, sums_of(built));
   if (counts)
     for (const auto& [name, value] : built.task.counts) e.graph->output(k_count_prefix + name, value);
   Residents residents(*e.graph, e.residents);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/support/tensor_role.h"
+#include "core/train/update/built_task.h"
 #include "core/train/update/optimizer.h"
 #include "unroll/trainer.h"
 
@@ -18,14 +19,6 @@ struct NamedType {
   std::string name;
   Type type;
   double initial = 0;  // of every element
-};
-
-struct MetricLayout {
-  std::string name;
-  MetricForm form = MetricForm::ratio;
-  std::int64_t parts = 1;  // elements of total, and of count
-  double scale = 1;
-  friend bool operator==(const MetricLayout&, const MetricLayout&) = default;
 };
 
 // Which part of an update a graph does: all of it with one batch; or with several, or several ranks, the gradient of
@@ -66,7 +59,8 @@ struct UpdateRecipe {
 //   k_loss_scale, k_scale_age f32[]: the scale, and updates since it changed, with Precision::f16
 // Sums over batches consist of parts, "gradient.<bucket>.<dtype>" [N]: gradient times weight of each parameter of
 // this bucket and dtype, in their order. Before them, gradient.0.f32 has the sums loss * weight, weight, total, count
-// of each metric, and whether a rank was asked to stop.
+// of each metric, and whether a rank was asked to stop. A penalty with a weight of its own (Scope::add_penalty) has
+// parts "penalty.<i>.<dtype>", and its value * weight and weight follow the metrics.
 //   gather    has the outputs "accumulated.0.<part>", its leaf, and "accumulated.0.sums", the sums alone
 //   last      the same, and reads the blocks before it (sum_tree.h) in "accumulated.<i + 1>.<part>"; its outputs
 //             "accumulated.total.<part>" are the sums of all ranks

@@ -61,8 +61,11 @@ class Answers {
   virtual bool is_about_a_line(const Error& error) const {
     return error.kind() == ErrorKind::usage || error.kind() == ErrorKind::input_file;
   }
-  // Replaces the predictions of the call before.
+  // Replaces the predictions of the call before. Throws Error(numeric) where an output is not finite; lines may be
+  // given again.
   virtual void predict(const std::vector<InputLine>& lines) = 0;
+  // Adds the predictions of the last call, for these lines, to what the functions below tell.
+  virtual void count(const std::vector<InputLine>&) {}
   // The answer to line i of these, in the writer's format.
   virtual void put(std::size_t i, const InputLine& line, RowWriter& writer) const = 0;
   virtual UnknownCount unknown() const { return {}; }

@@ -14,6 +14,8 @@
 #include <span>
 #include <utility>
 
+#include "core/support/files/file_errors.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {
@@ -29,7 +31,7 @@ std::size_t read_some(int file, char* to, std::size_t size, const std::string& n
     const ssize_t n = ::read(file, to, size);
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno != EINTR)
-      throw Error(ErrorKind::input_file, name, fmt::format("reading failed: {}", std::strerror(errno)));
+      throw file_error(ErrorKind::input_file, name, "read", errno);
   }
 }
 
@@ -40,7 +42,7 @@ LineReader::LineReader(const std::string& path, bool skips_blank, Unit unit)
   if (name_ != path) return;
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0)
-    throw Error(ErrorKind::input_file, path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    throw file_error(ErrorKind::input_file, path, "open", errno);
 }
 
 LineReader::~LineReader() {
@@ -118,6 +120,16 @@ bool LineReader::ready(int milliseconds) {
   return true;
 }
 
+// What the first line shows of the encoding holds for all of them.
+void LineReader::require_first_line(const std::string& line, bool is_whole) {
+  try {
+    require_start_of_text(is_whole ? line : line + '\n', is_whole, name_);
+  } catch (const Error&) {
+    ended_ = broken_ = true;
+    throw;
+  }
+}
+
 bool LineReader::take(std::string& line) {
   std::size_t end = line_end();
   bool too_long = false;
@@ -138,8 +150,9 @@ bool LineReader::take(std::string& line) {
   searched_ = at_;
   if (too_long)
     throw Error(ErrorKind::input_file, fmt::format("{}:{}", name_, number_), "the line is longer than 16 MiB");
+  if (number_ == 1) require_first_line(line, end == std::string::npos);
   if (line.ends_with('\r')) line.pop_back();
-  if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  if (line.starts_with(k_byte_order_mark)) line.erase(0, k_byte_order_mark.size());
   return true;
 }
 

@@ -23,11 +23,11 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // False at the end. The line comes without its ending, and the first one without a byte order mark. Throws
-  // Error(input_file) on a line above the limit, which is then skipped, on a failed read and on damaged gzip. A CSV row
-  // ends at the limit, in an open quote.
+  // False at the end. The line comes without its ending, and without a byte order mark. Throws Error(input_file)
+  // on a line above the limit, which is then skipped, on a failed read, on damaged gzip, and on a first line that shows
+  // another encoding than UTF-8 (frontends/data/text/encoding.h). A CSV row ends at the limit, in an open quote.
   bool next(std::string& line);
-  bool can_go_on() const { return !broken_; }  // false after a failed read and after damaged gzip
+  bool can_go_on() const { return !broken_; }  // false after all but a line above the limit
   // Whether a line, or the end, is there within this time. The rest of a CSV row may come later.
   bool ready(int milliseconds);
 
@@ -39,6 +39,7 @@ class LineReader {
 
  private:
   bool take(std::string& line);
+  void require_first_line(const std::string& line, bool is_whole);
   void finish_row(std::string& row);
   std::size_t read_piece();  // the bytes appended to the buffer as they are in the file
   bool fill();  // false at the end

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/page/page_attention.h"
 #include "frontends/cli/run/run_record.h"
 #include "frontends/cli/terminal/report.h"
@@ -31,7 +32,7 @@ void check_picture(const RunFolder& run, const PredictArguments& options) {
   if (options.svg.empty()) return;
   if (const TaskKind* kind = find_task_kind(run.config.uses()); kind && kind->row.undrawn)
     throw Error(ErrorKind::usage, "--svg", kind->row.undrawn,
-                fmt::format(fmt::runtime(kind->row.undrawn_hint), options.config));
+                fmt::format(fmt::runtime(kind->row.undrawn_hint), shell_word(options.config)));
   if (options.svg == options.output)
     throw Error(ErrorKind::usage, "--svg", "names the same file as --output", "Name two files");
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/support/files/file_errors.h"
+#include "core/support/files/paths.h"
 #include "frontends/cli/terminal/standard_files.h"
 #include "unroll/error.h"
 
@@ -26,22 +28,21 @@ constexpr WrittenRow k_written_formats[] = {
 }  // namespace
 
 OutputFile::OutputFile(const std::string& path, Vfs& vfs) : path_(path), vfs_(vfs) {
-  namespace fs = std::filesystem;
   if (path.empty() || path == "-") {
     stream_ = stdout;
     return;
   }
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored))
+  const PathKind kind = kind_of_path(path, ErrorKind::storage);
+  if (kind == PathKind::folder)
     throw Error(ErrorKind::usage, "--output", fmt::format("'{}' is a folder", path), "Name a file in it");
-  if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored)) {
+  if (kind == PathKind::other) {
     stream_ = std::fopen(path_.c_str(), "wb");
-    if (!stream_)
-      throw Error(ErrorKind::storage, path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    if (!stream_) throw file_error(ErrorKind::storage, path, "open for writing", errno);
     return;
   }
-  if (fs::is_symlink(path, ignored)) path_ = fs::weakly_canonical(path, ignored).string();
-  temporary_ = path_ + ".tmp";
+  path_ = without_links(path);
+  temporary_ = temporary_path(path_);
+  named_.emplace(temporary_);
   file_ = vfs_.create(temporary_);
 }
 
@@ -84,6 +85,7 @@ void OutputFile::finish() {
   file_->sync();
   file_->close();
   vfs_.rename(temporary_, path_);
+  named_.reset();
   file_.reset();
   vfs_.sync_folder(std::filesystem::path(path_).parent_path().string());
 }

@@ -4,12 +4,14 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/support/files/temporary_files.h"
 #include "unroll/vfs.h"
 
 namespace unroll::cli {
@@ -33,6 +35,7 @@ class OutputFile {
   void write_stream();
 
   std::string path_, temporary_;
+  std::optional<TemporaryFile> named_;
   Vfs& vfs_;
   std::unique_ptr<Vfs::File> file_;
   std::FILE* stream_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/page/pictures.h"
@@ -98,7 +99,7 @@ void check_drawable(const RunFolder& run, const std::string& folder) {
   const TaskKind* kind = find_task_kind(run.config.uses());
   if (kind && !kind->row.draws_examples)
     throw Error(ErrorKind::usage, "--svg", kind->row.undrawn,
-                fmt::format(fmt::runtime(kind->row.undrawn_hint), folder));
+                fmt::format(fmt::runtime(kind->row.undrawn_hint), shell_word(folder)));
 }
 
 void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/support/text/shell_word.h"
 #include "core/train/diagnose/exposed_values.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
@@ -225,8 +226,8 @@ int execute(const CompareArguments& options) {
     const bool saved = !options.save.empty() && r.nodes.fault && r.nodes.fault->graph;
     if (saved) save_fault(*r.nodes.fault, options.save);
     const std::string replay = fmt::format(
-        "Replay the node: unroll compare {0}/node.txt --input {0}/node.safetensors --backend {1},{2}", options.save,
-        k_reference, r.backend);
+        "Replay the node: unroll compare {} --input {} --backend {},{}", shell_word(options.save + "/node.txt"),
+        shell_word(options.save + "/node.safetensors"), k_reference, r.backend);
     throw Error(ErrorKind::differ, "compare", r.backend + " differs: " + r.difference, saved ? replay : "");
   }
   return 0;

@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -39,15 +40,15 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
   try {
     const auto task = make_task(config, folder);
     for (const std::string& note : task->notes())
-      print_line(wrapped(data_line(note), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+      print_line(wrapped("data: " + without_folder(note), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
     const std::pair<const char*, Split> splits[] = {
         {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
     for (const auto& row : splits)
       check.figures.emplace_back(fmt::format("batches in {}", row.first),
                                  static_cast<double>(task->n_batches(row.second)));
-    if (task->n_batches(Split::train) == 0)
-      check.findings.push_back(
-          {true, "file", "the training split holds no batch: lower train.batch, or give more data"});
+    for (const auto& row : splits)
+      if (const EmptySplit empty = empty_split(*task, config, row.second); !empty.none())
+        check.findings.push_back({row.second == Split::train, "splits", empty.sentence()});
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
     for (const DataFinding& finding : check.findings)

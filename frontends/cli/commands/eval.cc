@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+
+#include "core/support/text/shell_word.h"
 #include "core/train/diagnose/judgement.h"
+#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/answers/scores.h"
 #include "frontends/cli/answers/test_result.h"
-#include "frontends/cli/answers/pair_scores.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/plan/explain.h"
@@ -17,6 +20,8 @@
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/data/text/entry_lines.h"
+#include "frontends/tasks/common/split_records.h"
+#include "unroll/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -89,7 +94,7 @@ std::vector<std::string> class_names(const Task& task, std::int64_t n) {
 }
 
 std::string next_step(const std::string& folder, unsigned kind) {
-  return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), folder);
+  return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), shell_word(folder));
 }
 
 // Says on stderr, or in the JSON, when a baseline is as good as the model or better.
@@ -108,6 +113,8 @@ int execute(const EvalArguments& options) {
   const RunFolder run = open_run(options);
   if (!options.svg.empty()) check_drawable(run, options.config);
   const auto task = make_task(run.config, run.folder, run.model.metadata);
+  if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
+    throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   TrainerOptions how = trainer_options(run.config);
@@ -117,16 +124,19 @@ int execute(const EvalArguments& options) {
   busy.say("evaluating");
   EvaluateResult result = trainer.evaluate(split_of(options.split));
   std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
+  const bool is_finite = std::isfinite(result.loss);  // otherwise a prediction says nothing
   busy.say("scoring texts");
   Intervals intervals;
-  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
+  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()); pairs && is_finite)
     intervals = add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode),
                                 result.metrics, methods);
-  if (!options.svg.empty()) {
+  if (!options.svg.empty() && is_finite) {
     busy.say("predicting examples");
     draw_examples(run, *task, *backend, split_of(options.split), options.svg);
   }
   busy.finish();
+  if (const auto* examples = dynamic_cast<const SplitExamples*>(task.get()))
+    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
   if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
     print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
   Report report;
@@ -141,11 +151,17 @@ int execute(const EvalArguments& options) {
     add_metric_tables(report, result.metrics, methods);
   }
   add_intervals(report, intervals, options.json);
-  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end())
+  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end() && is_finite)
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
-  add_advice(report, result.metrics, methods, options.json);
-  if (!options.json && options.weights.empty()) report.add("next", next_step(options.config, run.config.uses()));
+  const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, result.loss);
+  if (is_finite) add_advice(report, result.metrics, methods, options.json);
+  else if (options.json) report.add("error", error);
+  if (is_finite && !options.json && options.weights.empty())
+    report.add("next", next_step(options.config, run.config.uses()));
   print_explained(std::move(report), explaining, options.json);
+  if (!is_finite)
+    throw Error(ErrorKind::numeric, options.config, error,
+                "Use an earlier checkpoint: `unroll inspect` shows tensors that are not finite");
   return 0;
 }
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 
 #include "core/support/elapsed.h"
+#include "core/support/files/paths.h"
 #include "core/train/loop/options.h"
 #include "core/train/loop/plan_training.h"
 #include "core/train/update/update_graph.h"
@@ -192,10 +192,10 @@ class Explaining {
 };
 
 CompareModel model_of(const ExplainArguments& options) {
-  if (!std::filesystem::exists(options.config))
+  if (kind_of_path(options.config) == PathKind::none)
     throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
                 "Name a run folder or a config file");
-  if (!std::filesystem::is_directory(options.config) && !options.config.ends_with(".toml"))
+  if (!is_folder(options.config) && !options.config.ends_with(".toml"))
     throw Error(ErrorKind::usage, options.config, "is neither a run folder nor a config file (.toml)",
                 "Name what `unroll train` wrote or reads");
   return compare_model(options);

@@ -58,6 +58,7 @@ std::string quoted(const std::vector<std::string>& tokens) {
 }
 
 int execute(const GenerateArguments& options) {
+  refuse_data_settings(options, "generate");
   const RunFolder run = open_run(options);
   if (run.config.text("task.kind") != "language-model") {
     run.config.refuse("task.kind", "this run has no language model", "Name the run folder of a language model");

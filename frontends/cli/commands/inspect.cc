@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/io/safetensors_header.h"
+#include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "unroll/result.h"
+#include "unroll/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -35,30 +38,42 @@ void add_options(CLI::App& app, InspectArguments& o) {
 
 constexpr std::size_t k_longest_metadata = 200;  // characters shown without --json
 
-void add_tensor_file(Report& report, const TensorFile& file, bool json) {
+std::int64_t elements_of(const FileEntry& entry) {
+  std::int64_t n = 1;
+  for (const std::uint64_t size : entry.shape) n *= static_cast<std::int64_t>(size);
+  return n;
+}
+
+Report row_of(const std::string& name, const FileEntry& entry, const Result<Tensor>& tensor, bool json) {
+  Report row;
+  row.add("name", name).add("type", entry.text());
+  if (!json) {
+    row.add("", !tensor ? "CANNOT BE USED" : tensor->all_finite() ? "" : "NOT FINITE");
+    return row;
+  }
+  row.add("elements", elements_of(entry));
+  if (tensor) row.add("finite", tensor->all_finite());
+  else row.add("unusable", std::string(message_of(tensor.error())));
+  return row;
+}
+
+// Tensors that unroll cannot use are listed too.
+void add_tensor_file(Report& report, const std::string& path, bool json) {
+  const Bytes bytes = disk().read(path, k_max_tensor_file_bytes);
+  const std::span<const std::byte> content(bytes.data(), bytes.size());
+  const FileHeader file = parse_safetensors_header(content, path);
   ReportList rows;
   std::int64_t elements = 0;
-  for (const auto& [name, tensor] : file.tensors) {
-    rows.push_back(std::move(Report()
-                                 .add("name", name)
-                                 .add("type", tensor.type().text())
-                                 .add("elements", tensor.elements())
-                                 .add("finite", tensor.all_finite())));
-    if (!json)
-      rows.back() = std::move(Report()
-                                  .add("name", name)
-                                  .add("type", tensor.type().text())
-                                  .add("", tensor.all_finite() ? "" : "NOT FINITE"));
-    elements += tensor.elements();
+  for (const auto& [name, entry] : file.entries) {
+    const Result<Tensor> tensor = attempt([&, &key = name] { return read_entry(content, file, key, path); });
+    if (!tensor && tensor.error().kind() != ErrorKind::input_file) throw_error(tensor.error());
+    rows.push_back(row_of(name, entry, tensor, json));
+    elements += elements_of(entry);
   }
   Report metadata;
   for (const auto& [key, value] : file.metadata) {
     const bool cut = !json && value.size() > k_longest_metadata;
-    std::string text = cut ? fmt::format("({} bytes)", value.size()) : value;
-    if (!json) {
-      for (char& c : text) c = c == '\n' ? ' ' : c;
-    }
-    metadata.add(key, text);
+    metadata.add(key, cut ? fmt::format("({} bytes)", value.size()) : value);
   }
   report.add("elements", elements).add("tensors", rows).add("metadata", metadata);
 }
@@ -99,11 +114,10 @@ int inspect_folder(const InspectArguments& options) {
   report.add("folder", options.config);
   bool any = false;
   for (const char* name : {"config.toml", "metrics.jsonl", "best.safetensors", "last.safetensors", "log.txt"}) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(std::filesystem::path(options.config) / name, error);
-    if (error) continue;
+    const std::optional<std::size_t> bytes = size_of_file(options.config + "/" + name);
+    if (!bytes) continue;
     any = true;
-    report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(bytes)) : ReportItem(bytes_text(bytes)));
+    report.add(name, options.json ? ReportItem(static_cast<std::int64_t>(*bytes)) : ReportItem(bytes_text(*bytes)));
   }
   if (!any) {
     throw Error(ErrorKind::input_file, options.config,
@@ -111,9 +125,9 @@ int inspect_folder(const InspectArguments& options) {
                 "Name a folder that `unroll train --out` wrote");
   }
   const std::string best = options.config + "/best.safetensors";
-  if (std::filesystem::exists(best)) {
+  if (disk().exists(best)) {
     Report model;
-    add_tensor_file(model, load_safetensors(best), options.json);
+    add_tensor_file(model, best, options.json);
     for (const auto& [name, item] : model.items()) report.add(name, item);
   }
   report.print(options.json);
@@ -122,13 +136,13 @@ int inspect_folder(const InspectArguments& options) {
 
 int execute(const InspectArguments& options) {
   const std::filesystem::path path(options.config);
-  if (std::filesystem::is_directory(path)) return inspect_folder(options);
+  if (is_folder(options.config)) return inspect_folder(options);
   if (path.extension() == ".toml")
     return print_graph_of(options, *graph_of_config(load_config(options, options.config)));
   if (path.extension() == ".safetensors") {
     Report report;
     report.add("file", options.config);
-    add_tensor_file(report, load_safetensors(options.config), options.json);
+    add_tensor_file(report, options.config, options.json);
     report.print(options.json);
     return 0;
   }

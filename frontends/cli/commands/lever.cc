@@ -54,11 +54,6 @@ void add_options(CLI::App& app, LeverArguments& o) {
                "`unroll ablation` and `unroll ablate` are other names of this command.");
 }
 
-// Other words for keys; the name of a key without its section is one anyway.
-constexpr std::pair<std::string_view, std::string_view> k_short_names[] = {
-    {"window", "data.steps"}, {"clip", "train.clip_norm"}, {"smoothing", "train.label_smoothing"},
-};
-
 // The key that a kind of task reads under this name.
 std::string_view key_of(std::string_view name, unsigned uses, const std::string& lever) {
   std::vector<std::string_view> known;
@@ -68,8 +63,8 @@ std::string_view key_of(std::string_view name, unsigned uses, const std::string&
     if (key.path == name || last == name) return key.path;
     known.push_back(last);
   }
-  for (const auto& [word, path] : k_short_names)
-    if (word == name) return path;
+  if (name == "window") return "data.steps";  // of tasks without data.window
+  if (const std::string_view key = key_named(name); !key.empty() && find_key(key)->uses & uses) return key;
   throw Error(ErrorKind::usage, lever, fmt::format("this task has no key '{}'", name), known_names(name, known));
 }
 
@@ -85,6 +80,35 @@ constexpr std::pair<std::string_view, std::string_view> k_not_levers[] = {
 };
 
 using Settings = std::vector<std::string>;  // "train.batch=64"
+
+// Changes after which a metric is one of something else. Empty: any metric.
+struct OtherMeasure {
+  std::string_view key, metric, why;
+};
+constexpr std::string_view k_what_is_predicted = "changes what is predicted", k_tokens = "changes what a token is";
+constexpr std::string_view k_set = "changes the validation set";
+constexpr OtherMeasure k_other_measures[] = {
+    {"data.horizon", "", k_what_is_predicted},
+    {"data.column", "", k_what_is_predicted},
+    {"data.targets", "", k_what_is_predicted},
+    {"data.label", "", k_what_is_predicted},
+    {"data.outside", "f1_macro", "changes the labels that F1 counts"},
+    {"data.path", "", k_set},
+    {"data.validation", "", k_set},
+    {"data.test", "", k_set},
+    {"data.split", "", k_set},
+    {"data.split_seed", "", k_set},
+    {"data.tokens", "loss", k_tokens},
+    {"data.tokens", "perplexity", k_tokens},
+    {"data.tokens", "token_accuracy", k_tokens},
+    {"data.vocabulary", "loss", k_tokens},
+    {"data.vocabulary", "perplexity", k_tokens},
+    {"data.vocabulary", "token_accuracy", k_tokens},
+    {"data.min_count", "loss", k_tokens},
+    {"data.min_count", "perplexity", k_tokens},
+    {"data.min_count", "token_accuracy", k_tokens},
+    {"data.lowercase", "perplexity", k_tokens},
+};
 
 // A run that differs in nothing would be judged by its noise.
 void refuse_no_change(const std::string& lever, const std::string& setting, const Config& baseline) {
@@ -138,6 +162,26 @@ std::vector<Change> changes_of(const std::vector<std::string>& levers, const Con
   return changes;
 }
 
+bool sets_key(std::span<const Change> changes, std::string_view key) {
+  return std::ranges::any_of(changes, [&](const Change& change) {
+    return std::ranges::any_of(change.settings,
+                               [&](const std::string& s) { return s.starts_with(std::string(key) + "="); });
+  });
+}
+
+// The main metrics of the task. MASE has a scale of its own for each period, and the loss of a language model is the
+// logarithm of its perplexity.
+std::vector<LeverMetric> metrics_for(unsigned uses, std::span<const Change> changes) {
+  std::vector<LeverMetric> metrics;
+  for (const MainMetric& metric : find_task_kind(uses)->row.metrics) {
+    const bool has_other_scale = metric.name == "mase" && sets_key(changes, "data.period");
+    const bool is_loss = metric.name == "perplexity" && uses == k_language_model;
+    if (!metric.name.empty() && !has_other_scale && !is_loss)
+      metrics.push_back({std::string(metric.name), metric.higher_is_better});
+  }
+  return metrics;
+}
+
 std::string folder_name(std::string lever) {
   std::replace(lever.begin(), lever.end(), '/', '-');
   return lever;
@@ -167,28 +211,47 @@ Lever lever_of(const Change& change, const Config& baseline, Backends& backends,
             setup.options.folder = out + "/" + folder_name(change.name);
             disk().make_folder(setup.options.folder);
             save_config(config, setup.options.folder + "/config.toml");
+            setup.starts = [config](const TrainerOptions& run) {
+              Config own = config;
+              own.take(run.schedule);
+              own.take(run);
+              disk().make_folder(run.folder);
+              save_config(own, run.folder + "/config.toml");
+            };
             return setup;
           }};
 }
 
+// Empty: the metric of the change is comparable with the baseline's.
+std::string other_measure(const Change& change, const LeverMetric& metric) {
+  for (const std::string& setting : change.settings)
+    for (const OtherMeasure& row : k_other_measures)
+      if (setting.starts_with(std::string(row.key) + "=") && (row.metric.empty() || row.metric == metric.name))
+        return fmt::format("not compared: {} {}", row.key, row.why);
+  return {};
+}
+
 // What a row says, in the order of the words.
-std::string verdict_of(const LeverResult& row) {
+std::string verdict_of(const LeverResult& row, const Change& change, const LeverMetric& metric) {
   if (!row.failure.empty()) return row.failure;
+  if (std::string other = other_measure(change, metric); !other.empty()) return other;
   struct Word {
     Shift LeverResult::*shift;
     Shift value;
     std::string_view text;
   };
-  constexpr Word k_words[] = {
-      {&LeverResult::at_seconds, Shift::lower, "pays"},
-      {&LeverResult::at_seconds, Shift::higher, "does not pay"},
+  const Shift better = metric.higher_is_better ? Shift::higher : Shift::lower;
+  const Shift worse = metric.higher_is_better ? Shift::lower : Shift::higher;
+  const Word words[] = {
+      {&LeverResult::at_seconds, better, "pays"},
+      {&LeverResult::at_seconds, worse, "does not pay"},
       {&LeverResult::speed, Shift::higher, "faster"},
       {&LeverResult::speed, Shift::lower, "slower"},
-      {&LeverResult::at_items, Shift::lower, "better per item"},
-      {&LeverResult::at_items, Shift::higher, "costs quality"},
+      {&LeverResult::at_items, better, "better per item"},
+      {&LeverResult::at_items, worse, "costs quality"},
   };
   std::string text;
-  for (const Word& word : k_words)
+  for (const Word& word : words)
     if (row.*word.shift == word.value) text += fmt::format("{}{}", text.empty() ? "" : ", ", word.text);
   return text.empty() ? "within the spread" : text;
 }
@@ -203,7 +266,8 @@ Report json_of(const Spread& s) { return Report().add("mean", s.mean).add("low",
 Report json_of(const LeverRun& run) {
   ReportList points;
   for (const LeverRun::Point& p : run.points)
-    points.push_back(Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss));
+    points.push_back(
+        Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss).add("metric", p.metric));
   return Report()
       .add("seed", static_cast<std::int64_t>(run.seed))
       .add("items_per_second", run.items_per_second)
@@ -217,13 +281,14 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
     Report r;
     const bool is_baseline = i == 0;
     r.add("name", row.name).add("settings", changes[i].settings);
-    r.add("verdict", is_baseline ? "baseline" : verdict_of(row));
+    r.add("verdict", is_baseline ? "baseline" : verdict_of(row, changes[i], table.metric));
     r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
     ReportList runs;
     for (const LeverRun& run : row.runs) runs.push_back(json_of(run));
     if (row.failure.empty()) {
       r.add("items_per_second", json_of(row.items_per_second)).add("epoch_seconds", json_of(row.epoch_seconds));
       r.add("loss_at_items", json_of(row.loss_at_items)).add("loss_at_seconds", json_of(row.loss_at_seconds));
+      r.add("metric_at_items", json_of(row.metric_at_items)).add("metric_at_seconds", json_of(row.metric_at_seconds));
     }
     if (row.failure.empty() && !is_baseline) {
       r.add("speed", std::string(shift_word(row.speed))).add("at_items", std::string(shift_word(row.at_items)));
@@ -233,29 +298,40 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
     rows.push_back(std::move(r));
   }
   Report report;
-  report.add("config", config).add("items", table.items).add("seconds", table.seconds).add("levers", rows);
+  report.add("config", config).add("items", table.items).add("seconds", table.seconds);
+  report.add("metric", table.metric.name).add("higher_is_better", table.metric.higher_is_better).add("levers", rows);
   return report;
 }
 
 std::string spread_text(const Spread& s) { return fmt::format("{:.4g} ({:.4g} - {:.4g})", s.mean, s.low, s.high); }
 
-Report text_of(const LeverTable& table) {
-  TextTable rows{
-      {"change", "items/s", "speed", "epoch", "memory", "loss at equal items", "loss at equal time", "verdict"}, {}};
+Report text_of(const LeverTable& table, std::span<const Change> changes) {
+  const std::string& metric = table.metric.name;
+  const bool is_loss = metric == LeverMetric{}.name;
+  TextTable rows{{"change", "items/s", "speed", "epoch", "memory"}, {}};
+  for (const std::string& column : {metric + " at equal items", metric + " at equal time"}) rows.head.push_back(column);
+  if (!is_loss) rows.head.push_back("loss at equal time");
+  rows.head.push_back("verdict");
   const double base = table.rows[0].items_per_second.mean;
-  for (const LeverResult& row : table.rows) {
-    const bool is_baseline = &row == &table.rows[0];
-    if (!row.failure.empty()) {
-      rows.rows.push_back({row.name, "-", "-", "-", bytes_text(row.bytes), "-", "-", verdict_of(row)});
-      continue;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const LeverResult& row = table.rows[i];
+    std::vector<std::string> cells(rows.head.size(), "-");
+    cells[0] = row.name;
+    cells[4] = bytes_text(row.bytes);
+    cells.back() = i == 0 ? "baseline" : verdict_of(row, changes[i], table.metric);
+    if (row.failure.empty()) {
+      cells[1] = figure_text(row.items_per_second.mean);
+      cells[2] = fmt::format("x {:.2f}", row.items_per_second.mean / base);
+      cells[3] = fmt::format("{:.3g} s", row.epoch_seconds.mean);
+      cells[5] = spread_text(row.metric_at_items);
+      cells[6] = spread_text(row.metric_at_seconds);
+      if (!is_loss) cells[7] = spread_text(row.loss_at_seconds);
     }
-    rows.rows.push_back({row.name, figure_text(row.items_per_second.mean),
-                         fmt::format("x {:.2f}", row.items_per_second.mean / base),
-                         fmt::format("{:.3g} s", row.epoch_seconds.mean), bytes_text(row.bytes),
-                         spread_text(row.loss_at_items), spread_text(row.loss_at_seconds),
-                         is_baseline ? "baseline" : verdict_of(row)});
+    rows.rows.push_back(std::move(cells));
   }
   Report report;
+  report.add("compared by", fmt::format("validation {} ({} is better)", metric,
+                                        table.metric.higher_is_better ? "higher" : "lower"));
   report.add("compared after items", table.items);
   report.add("compared after time", fmt::format("{:.3g} s", table.seconds));
   report.add("changes: mean (lowest - highest of the seeds)", rows);
@@ -275,6 +351,8 @@ int execute(const LeverArguments& options) {
     if (s.doing == "training") s.of = 0;  // its end is a matter of time
     show(s);
   };
+  LeverOptions lever = options.lever;
+  lever.metrics = metrics_for(config.uses(), changes);
   for (const Change& change : changes) levers.push_back(lever_of(change, config, backends, options.out, stage));
   catch_stop_signals();
   LeverTable table;
@@ -282,7 +360,7 @@ int execute(const LeverArguments& options) {
   std::int64_t n_done = 0;
   busy.say(counted(n_runs, "run"));
   try {
-    table = pull_levers(levers, options.lever, [&](const std::string& name, const LeverRun& run) {
+    table = pull_levers(levers, lever, [&](const std::string& name, const LeverRun& run) {
       print_progress(wrapped(fmt::format("lever={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
                                          run.seed, run.points.back().loss, run.items_per_second,
                                          run.points.back().items),
@@ -298,7 +376,7 @@ int execute(const LeverArguments& options) {
   const auto write = [&] {
     if (!options.out.empty()) write_file(options.out + "/lever.json", json.json() + "\n");
   };
-  write_and_print(write, [&] { (options.json ? json : text_of(table)).print(options.json); });
+  write_and_print(write, [&] { (options.json ? json : text_of(table, changes)).print(options.json); });
   return 0;
 }
 

@@ -4,7 +4,10 @@
 
 #include <filesystem>
 
+#include "core/support/files/paths.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -70,23 +73,19 @@ int execute(const NewArguments& options) {
     throw Error(ErrorKind::input_file, options.data, "there is no such file", "Check the path after --data");
   Config config;
   config.set("task.kind", std::string(kind.word), "new");
-  for (const char* setting : from.settings) {
-    if (setting) config.apply_setting(setting);
-  }
-  for (const char* setting : from.own) {
-    if (setting && !options.data.empty()) config.apply_setting(setting);
-  }
+  if (const char* setting = options.data.empty() ? from.sample_setting : from.own_setting)
+    config.apply_setting(setting);
   const bool is_file = fs::path(options.path).extension() == ".toml";
   const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
-  config.set("data.path", options.data.empty() ? std::string(from.file) : fs::absolute(options.data).string(), "new");
+  config.set("data.path", options.data.empty() ? std::string(from.file) : absolute_path(options.data), "new");
   for (const std::string& setting : options.settings) config.apply_setting(setting);
   if (!folder.empty()) disk().make_folder(folder);
   const std::string file = is_file ? options.path : folder + "/config.toml";
   write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}",
                               kind.word, config.toml(config.uses())));
   if (!is_file && options.data.empty()) write_new(folder + "/" + from.file, from.make());
-  fmt::print(stderr, "Train it: unroll train {} --out runs/{}\n", file,
-             fs::path(file).parent_path().filename().string());
+  print_progress(fmt::format("Train it: unroll train {} --out {}", shell_word(file),
+                             shell_word("runs/" + fs::path(file).parent_path().filename().string())));
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/data/text/text_column.h"
 #include "unroll/error.h"
+#include "unroll/result.h"
 
 namespace unroll::cli {
 namespace {
@@ -87,7 +88,8 @@ class Session {
         std::optional<Activity> busy;
         if (!whole_ && !reader_.is_terminal()) busy.emplace("predicting", total_);
         if (busy) busy->at(answered_);
-        answers_.predict(lines_);
+        predict();
+        answers_.count(lines_);
       }
       for (std::size_t i = 0; i < lines_.size(); ++i) answers_.put(i, lines_[i], writer_);
       writer_.flush();
@@ -97,7 +99,7 @@ class Session {
     if (whole_) whole_->finish();
   }
 
-  // Counts on stderr; throws Error(input_file) when a line was answered by an empty row for a reason.
+  // Counts on stderr; throws Error(input_file | numeric) when a line was answered by an empty row for a reason.
   void conclude(const std::string& output) const {
     if (!output.empty()) print_progress(fmt::format("{} written to {}", counted(answered_, "answer"), output));
     const UnknownCount count = answers_.unknown();
@@ -109,7 +111,7 @@ class Session {
     if (failed_ == 0) return;
     const std::string rest =
         failed_ == 1 ? "" : fmt::format(" ({} lines have an empty answer for such a reason)", failed_);
-    throw Error(ErrorKind::input_file, first_failure_place_, first_failure_ + rest);
+    throw Error(kind_, first_failure_place_, first_failure_ + rest);
   }
 
  private:
@@ -129,8 +131,10 @@ class Session {
           if (!cell) continue;  // the header
           line.text = std::move(*cell);
         }
+        const bool is_blank = line.text.find_first_not_of(" \t") == std::string::npos;
+        if (is_blank && answers_.unit() == LineReader::Unit::line) line.text.clear();  // it has an empty answer
         if (!answers_.accepts(line)) continue;
-        empty_ += line.text.find_first_not_of(" \t") == std::string::npos;
+        empty_ += is_blank;
       } catch (const Error& e) {
         if (!reader_.can_go_on() || (column_ && !column_->begun()) || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
@@ -140,6 +144,29 @@ class Session {
       bytes += line.text.size();
       lines_.push_back(std::move(line));
     }
+  }
+
+  // A line whose output is not finite gets an empty answer, and the others theirs.
+  void predict() {
+    if (!not_finite(lines_)) return;
+    for (InputLine& line : lines_) {
+      if (!line.error.empty()) continue;
+      const std::optional<Error> error = not_finite({line});
+      if (!error) continue;
+      line.error = fmt::format("the model's output is not finite. {}", error->next());
+      kind_ = ErrorKind::numeric;
+      fail(line);
+    }
+    answers_.predict(lines_);
+  }
+  std::optional<Error> not_finite(const std::vector<InputLine>& lines) {
+    try {
+      answers_.predict(lines);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::numeric) throw;
+      return e;
+    }
+    return std::nullopt;
   }
 
   void fail(const InputLine& line) {
@@ -163,9 +190,11 @@ class Session {
   std::vector<InputLine> lines_;
   std::int64_t answered_ = 0, empty_ = 0, failed_ = 0;
   std::string first_failure_, first_failure_place_;
+  ErrorKind kind_ = ErrorKind::input_file;  // numeric where an output was not finite
 };
 
 int execute(const PredictArguments& options) {
+  refuse_data_settings(options, "predict");
   const RunFolder run = open_run(options);
   check_picture(run, options);
   ExplainingBackend* explaining = nullptr;
@@ -178,9 +207,10 @@ int execute(const PredictArguments& options) {
   if (kind->row.answer_file) {
     OutputFile file(options.output);
     RowWriter writer(row_format(word, options.output, RowFormat::csv), file);
-    const std::vector<Panel> panels = kind->row.answer_file(run, *backend, options, writer);
+    const FileAnswer answer = kind->row.answer_file(run, *backend, options, writer);
     file.finish();
-    write_picture(run, options, panels);
+    if (answer.failure) throw_error(*answer.failure);
+    write_picture(run, options, answer.panels);
     print_explained_after(explaining, writer.format() == RowFormat::jsonl);
     return 0;
   }

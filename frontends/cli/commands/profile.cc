@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll profile`: updates of a training run, and where their time goes.
+#include "core/support/files/paths.h"
 #include "frontends/cli/plan/profile_calls.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "core/train/loop/options.h"
 #include "frontends/cli/commands.h"
@@ -82,7 +82,7 @@ struct Measured {
 };
 
 Config config_of(const ProfileArguments& options) {
-  const bool run = std::filesystem::is_directory(options.config) || !options.weights.empty();
+  const bool run = is_folder(options.config) || !options.weights.empty();
   return run ? open_run(options).config : load_config(options, options.config);
 }
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 
+#include "core/support/files/paths.h"
 #include "frontends/cli/answers/test_result.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/page/page.h"
@@ -54,7 +54,7 @@ int execute(const ReportArguments& options) {
       attachments.push_back({path + "/explain.json", attached_text(path + "/explain.json")});
     if (is_run) continue;
     if (is_lever) attachments.push_back({path + "/lever.json", attached_text(path + "/lever.json")});
-    else if (std::filesystem::is_directory(path))
+    else if (is_folder(path))
       throw Error(ErrorKind::input_file, path, "holds neither metrics.jsonl nor lever.json",
                   "Name a run folder of `unroll train`, the --out folder of `unroll lever`, or a file");
     else attachments.push_back({path, attached_text(path)});

@@ -3,15 +3,15 @@
 // compare us with anything. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
-#include <filesystem>
-
+#include "core/ir/shapes/input_range.h"
+#include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/deploy/run_model.h"
-#include "frontends/cli/measure/run_onnx.h"
+#include "frontends/cli/deploy/run_onnx.h"
+#include "frontends/cli/deploy/run_output.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/terminal/activity.h"
-#include "frontends/cli/terminal/report.h"
 #include "unroll/autodiff.h"
 #include "unroll/error.h"
 #include "unroll/run.h"
@@ -97,15 +97,6 @@ RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const
           .lengths = input.contains("lengths")};
 }
 
-void check_lengths(const std::string& file, const Tensor& lengths, std::int64_t steps) {
-  for (const std::int32_t length : lengths.values<std::int32_t>()) {
-    if (length < 0 || length > steps) {
-      throw Error(ErrorKind::input_file, file,
-                  fmt::format("lengths contains {}; each must be between 0 and T = {}", length, steps));
-    }
-  }
-}
-
 struct Pass {
   RecurrentJob job;
   std::map<std::string, Type> weights;  // what the files must hold
@@ -151,7 +142,7 @@ Pass build_pass(const Config& config, const RecurrentSizes& sizes, bool grad) {
 void drop_gradients(TensorMap& input) {
   for (auto at = input.begin(); at != input.end();) {
     if (at->first.starts_with("d_")) {
-      fmt::print(stderr, "unroll: {} is ignored without --grad\n", at->first);
+      print_line(fmt::format("unroll: {} is ignored without --grad", at->first));
       at = input.erase(at);
     } else {
       ++at;
@@ -193,10 +184,13 @@ int execute_onnx(const TensorArguments& options) {
 
 int execute(const TensorArguments& options) {
   if (options.config.ends_with(".onnx")) return execute_onnx(options);
-  if (std::filesystem::is_directory(options.config)) {
+  if (is_folder(options.config)) {
     refuse_options_of_config(options, "a run");
     return run_model(options, options);
   }
+  if (kind_of_path(options.config) == PathKind::none)
+    throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
+                "Name a run folder, a config (.toml) or an ONNX model (.onnx)");
   if (options.weights.empty())
     throw Error(ErrorKind::usage, "run", "--weights is missing", "`unroll run --help` describes --weights");
   Activity busy("running the model");
@@ -207,9 +201,9 @@ int execute(const TensorArguments& options) {
   if (sizes.lengths) {
     const Type lengths{DType::i32, {sizes.batch}};
     require_tensor(options.input, input, "lengths", lengths, {{"lengths", lengths}});
-    check_lengths(options.input, input.at("lengths"), sizes.steps);
   }
   const Pass pass = build_pass(config, sizes, options.grad);
+  check_ranges(*pass.job.graph, input, ErrorKind::input_file, options.input);
   const TensorMap bound = gather_inputs(options, pass, std::move(input), load_model(options.weights).tensors);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
@@ -217,16 +211,9 @@ int execute(const TensorArguments& options) {
   file.tensors = evaluate(*pass.job.graph, *backend, bound);
   save_safetensors(options.output, file);
   busy.finish();
-  if (options.json) {
-    Report tensors;
-    for (const auto& [name, tensor] : file.tensors) tensors.add(name, tensor.type().text());
-    Report report;
-    report.add("output", options.output).add("backend", backend->describe().name).add("tensors", tensors);
-    print_explained(report, explaining, true);
-  } else {
-    fmt::print(stderr, "unroll: wrote {} tensors to {}\n", file.tensors.size(), options.output);
-    if (explaining) print_explained({}, explaining, false);
-  }
+  Report report;
+  report.add("output", options.output).add("backend", backend->describe().name);
+  print_run(options, file.tensors, report, explaining);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 // `unroll stream`: a line of numbers in, a line of outputs out, step by step, the state carried in between.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontends/cli/answers/line_reader.h"
@@ -63,6 +64,16 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
   write_output({text.data(), text.size()});
 }
 
+// The states are lost too: no later step has an output.
+void require_finite(std::span<const float> values, std::int64_t step) {
+  const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  flush_output();
+  throw Error(ErrorKind::numeric, "stream",
+              fmt::format("the output of step {} is not finite: element {} is {}", step, bad - values.begin(), *bad),
+              "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
+}
+
 // Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
 class LineStream {
  public:
@@ -86,7 +97,9 @@ class LineStream {
     std::string line;
     std::size_t waiting = 0;
     while (lines.next(line)) {
-      parse_numbers(line, std::span(x_).subspan(waiting * n_x_, n_x_), lines.name(), lines.number());
+      const auto step = std::span(x_).subspan(waiting * n_x_, n_x_);
+      parse_numbers(line, step, lines.name(), lines.number());
+      if (ids_) check_ids(step, lines);
       if (++waiting < static_cast<std::size_t>(options_.chunk)) continue;
       take(0, waiting);
       waiting = 0;
@@ -99,6 +112,14 @@ class LineStream {
   }
 
  private:
+  void check_ids(std::span<const float> ids, const LineReader& lines) const {
+    // Every f32 up to 2^24 that is whole is the number in the text; ids() is 0 where a model takes any.
+    const auto end = stream_.ids() > 0 ? static_cast<float>(stream_.ids()) : 0x1p24F;
+    for (const float id : ids)
+      if (!(std::trunc(id) == id && id >= 0 && id < end))
+        throw Error(ErrorKind::input_file, fmt::format("{}:{}", lines.name(), lines.number()),
+                    fmt::format("this model reads token indices from 0 to {}; got {}", end - 1, id));
+  }
   void take(std::size_t first, std::size_t steps) {
     const auto x = std::span<const float>(x_).subspan(first * n_x_, steps * n_x_);
     const auto y = std::span(y_).first(steps * n_y_);
@@ -108,18 +129,17 @@ class LineStream {
       difference_.add(y, wanted_);
     }
     n_steps_ += static_cast<std::int64_t>(steps);
-    for (std::size_t t = 0; t < steps; ++t) print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
+    for (std::size_t t = 0; t < steps; ++t) {
+      print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
+      require_finite(y.subspan(t * n_y_, n_y_), n_steps_ - static_cast<std::int64_t>(steps - t) + 1);
+    }
     flush_output();
   }
   void step(Stream& stream, std::span<const float> x, std::span<float> y) {
     bool done = false;
     if (ids_) {
       ids_buffer_.clear();
-      for (const float id : x) {
-        if (!(std::trunc(id) == id && std::fabs(id) < 1e7f))
-          throw Error(ErrorKind::input_file, "stream", fmt::format("this model reads token indices; got {}", id));
-        ids_buffer_.push_back(static_cast<std::int32_t>(id));
-      }
+      for (const float id : x) ids_buffer_.push_back(static_cast<std::int32_t>(id));
       done = stream.step(ids_buffer_, y);
     } else {
       done = stream.step(x, y);
@@ -146,6 +166,7 @@ StreamModel model_of(const RunFolder& run) {
 }
 
 int execute(const StreamArguments& options) {
+  refuse_data_settings(options, "stream");
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
@@ -162,7 +183,7 @@ int execute(const StreamArguments& options) {
   }
   LineStream stream(*backend, model, run.model.tensors, options);
   busy.finish();
-  LineReader lines(options.input);
+  LineReader lines(options.input, /*skips_blank=*/false);  // each line is a step and has an answer
   stream.run(lines);
   print_explained_after(explaining, options.json);
   return 0;

@@ -4,18 +4,19 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "core/support/machine_memory.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/run/resume.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/measure/scripts.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/event_file.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
+#include "frontends/cli/run/resume.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/run/split_size.h"
 #include "frontends/cli/run/train_judgement.h"
@@ -72,8 +73,6 @@ void add_options(CLI::App& app, TrainArguments& o) {
                "The first Ctrl-C finishes the update, saves a checkpoint and exits (code 130).\n"
                "The second exits at once.");
 }
-
-namespace fs = std::filesystem;
 
 // --max-updates stops early, and lengthens the run when the config plans for fewer.
 void apply_max_updates(const TrainArguments& options, Config& config, TrainerOptions& trainer) {
@@ -162,9 +161,9 @@ Report report_for_people(const Finished& run, const TrainArguments& options) {
   if (run.diverged) report.add("diverged", "yes");
   const bool unfinished = stop_signal() != 0 || result.out_of_time;
   const std::string config = options.config.empty() ? options.out + "/config.toml" : options.config;
-  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", config)
-                     : unfinished ? fmt::format("unroll train --resume --out {}", options.out)
-                                : fmt::format("unroll eval {}", options.out));
+  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", shell_word(config))
+                     : unfinished ? fmt::format("unroll train --resume --out {}", shell_word(options.out))
+                                : fmt::format("unroll eval {}", shell_word(options.out)));
   return report;
 }
 
@@ -175,9 +174,14 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
   const auto task = make_task(config, "");
   busy.say("trying learning rates");
   std::int64_t n = 0;
-  const LrSearch search = find_lr(task, *backend, trainer, {}, [&](const LrPoint& p) {
+  LrSearchOptions trials;
+  trials.trial = [&](const LrTrial& t) {
+    busy.say("comparing short runs");
+    print_progress(fmt::format("lr={:.3g} after {} updates: loss={:.5g}", t.lr, t.updates, t.loss));
+  };
+  const LrSearch search = find_lr(task, *backend, trainer, trials, [&](const LrPoint& p) {
     if (n++ % 4 == 0) print_progress(fmt::format("lr={:.3g} loss={:.5g} smoothed={:.5g}", p.lr, p.loss, p.smoothed));
-    busy.at(n, LrSearchOptions{}.updates);
+    busy.at(n, trials.updates);
   });
   busy.finish();
   Report report;
@@ -187,42 +191,26 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
     for (const LrPoint& p : search.points)
       points.push_back(Report().add("lr", p.lr).add("loss", p.loss).add("smoothed", p.smoothed));
     report.add("points", points);
+    ReportList runs;
+    for (const LrTrial& t : search.trials)
+      runs.push_back(Report().add("lr", t.lr).add("updates", t.updates).add("loss", t.loss));
+    report.add("trials", runs);
   }
   report.print(options.json);
   return 0;
 }
-
-// A folder that is removed again unless there is something to look at in it.
-class ResumeFolder {
- public:
-  ResumeFolder() : path_((fs::temp_directory_path() / "unroll-resume.XXXXXX").string()) {
-    if (!::mkdtemp(path_.data())) throw Error(ErrorKind::storage, path_, "cannot make a temporary folder");
-  }
-  ResumeFolder(const ResumeFolder&) = delete;
-  ResumeFolder& operator=(const ResumeFolder&) = delete;
-  ~ResumeFolder() {
-    std::error_code ignored;
-    if (!kept_) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  void keep() { kept_ = true; }
-
- private:
-  std::string path_;
-  bool kept_ = false;
-};
 
 int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   constexpr std::int64_t k_updates = 20;
   Activity busy("loading the data");
   const auto backend = open_backend(config);
   const auto task = make_task(config, "");
-  ResumeFolder folder;
+  ScratchFolder folder("resume");
   busy.say("comparing a resumed run with a straight one");
   trainer.stage = busy.stages();
   trainer.warn = [](const std::string& text) { print_line("warning: " + text); };
   const ResumeCheck check =
-      verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path());
+      verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path.string());
   busy.finish();
   Report report;
   report.add("equal", check.differences.empty())
@@ -232,8 +220,8 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
   for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
   report.add("differences", list);
   if (!check.differences.empty()) {
-    folder.keep();
-    report.add("folder", folder.path());
+    folder.is_kept = true;
+    report.add("folder", folder.path.string());
   }
   report.print(options.json);
   return check.differences.empty() ? 0 : exit_code(ErrorKind::differ);
@@ -271,10 +259,6 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   return check.agrees ? 0 : exit_code(ErrorKind::differ);
 }
 
-}  // namespace
-
-namespace {
-
 // CONFIG, or without it the run's own.
 std::string config_to_train(const TrainArguments& options) {
   if (!options.config.empty()) return options.config;
@@ -292,9 +276,9 @@ std::string config_to_train(const TrainArguments& options) {
 // --resume takes no value; who gives it the run's folder has named a config.
 std::string hint_of_run_folder(const TrainArguments& options) {
   if (options.resume && disk().exists(options.config + "/config.toml"))
-    return fmt::format("Name the run to resume: unroll train --resume --out {}", options.config);
+    return fmt::format("Name the run to resume: unroll train --resume --out {}", shell_word(options.config));
   return fmt::format("Name a run folder: unroll train {} --out runs/first",
-                     options.config.empty() ? "CONFIG" : options.config);
+                     options.config.empty() ? "CONFIG" : shell_word(options.config));
 }
 
 // The other ranks write nothing and say nothing but errors.
@@ -321,7 +305,10 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   bool noted = false;
   const auto say_notes = [&] {  // once, when nothing was refused
     if (std::exchange(noted, true)) return;
-    for (const std::string& note : task->notes()) display.line(data_line(note));
+    for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
+    for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
+    for (const std::string& warning : task->warnings()) trainer.warn(without_folder(warning));
+    for (const std::string& warning : empty_split_warnings(*task, config)) trainer.warn(warning);
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };
@@ -356,7 +343,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
     display.line(measured_line(estimate, result, peak));
   if (stop_signal() != 0 || result.out_of_time) {
     display.line(fmt::format("stopped after update {}; continue with:", result.updates));
-    display.command(fmt::format("  unroll train --resume --out {}", options.out));
+    display.command(fmt::format("  unroll train --resume --out {}", shell_word(options.out)));
   }
   const bool diverged = losses.diverged(result, display.advice());
   if (!diverged) note_baselines(*task, config, result, display);

@@ -68,8 +68,10 @@ const KeySpec& known_key(std::string_view path, const std::string& origin) {
   if (const KeySpec* key = find_key(path)) return *key;
   if (const std::string_view next = successor_of(path); !next.empty())
     throw Error(kind_of(origin), origin, fmt::format("{} is a key of earlier versions", path), next);
+  const std::string_view near = nearest_key(path);
   throw Error(kind_of(origin), origin, fmt::format("unknown key {}", path),
-              fmt::format("Did you mean {}? docs/config.md lists all keys", nearest_key(path)));
+              near.empty() ? "docs/config.md lists all keys"
+                           : fmt::format("Did you mean {}? docs/config.md lists all keys", near));
 }
 
 }  // namespace
@@ -93,6 +95,12 @@ void Config::fill_fields(const void* owner, void* options) const {
   for (const KeySpec& key : config_schema())
     for (const KeyField& field : key.fields)
       if (field.owner == owner) field.option->set(options, value(key.path), key.allowed.words);
+}
+
+void Config::take_fields(const void* owner, const void* options) {
+  for (const KeySpec& key : config_schema())
+    for (const KeyField& field : key.fields)
+      if (field.owner == owner) set(key.path, field.option->get(options, key.allowed.words), "run");
 }
 
 void Config::apply_toml(std::string_view text, const std::string& name) {

@@ -40,7 +40,15 @@ class Config {
   void fill(Options& options) const {
     fill_fields(&k_owner<Options>, &options);
   }
+  // The other way: keys get the values of such fields.
+  template <class Options>
+  void take(const Options& options) {
+    take_fields(&k_owner<Options>, &options);
+  }
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
+  // A line for each key that differs from its default and has no effect beside the values of others (OptionKey::needs).
+  std::vector<std::string> settings_without_effect(unsigned uses) const;
+  std::vector<std::string> settings_without_effect() const { return settings_without_effect(uses()); }
 
   // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the
   // same config.
@@ -62,6 +70,7 @@ class Config {
   };
   const Entry& entry(std::string_view path) const;
   void fill_fields(const void* owner, void* options) const;
+  void take_fields(const void* owner, const void* options);
   template <class T> const T& get(std::string_view path) const { return std::get<T>(entry(path).value); }
 
   struct Group {

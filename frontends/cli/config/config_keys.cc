@@ -58,6 +58,9 @@ class Schema {
     add<AverageOptions>({}, k_trained);
     add<LossScaleOptions>({}, k_trained);
     add<TrainerOptions>({}, k_trained);
+    for (const TaskKind& kind : task_kinds())
+      for (const TaskDefault& own : kind.row.defaults)
+        if (!own.key.empty()) set_default(at(own.key), kind.bit, own.value);
     at("model.bidirectional").uses &= ~k_language_model;  // the second direction would read what is predicted
     at("run.estimate_seconds").fallback = 3.0;            // the library alone estimates no run
     constexpr std::array<std::string_view, 5> k_sections = {"task", "data", "model", "train", "run"};
@@ -69,6 +72,11 @@ class Schema {
 
  private:
   KeySpec& at(std::string_view path) { return *std::ranges::find(keys_, path, &KeySpec::path); }
+
+  static void set_default(KeySpec& key, unsigned task, double value) {
+    if (key.type == KeyType::integer) key.own[task] = static_cast<std::int64_t>(value);
+    else key.own[task] = value;
+  }
 
   // The options of `uses` have the fields of Options, with these defaults. Structs share keys.
   template <class Options>

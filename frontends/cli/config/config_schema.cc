@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/support/text/nearest_name.h"
-
 namespace unroll::cli {
 
 std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
@@ -32,24 +30,6 @@ const KeySpec* find_key(std::string_view path) {
 
 std::string_view successor_of(std::string_view path) {
   return path == "data.held_out" ? "Write data.validation and data.test: the share for each, or a file" : "";
-}
-
-std::string nearest_key(std::string_view path) {
-  constexpr std::size_t k_longest_typo = 256;  // the edit distance costs |a| * |b|
-  path = path.substr(0, k_longest_typo);
-  std::string_view best;
-  std::size_t best_distance = std::string_view::npos;
-  for (const KeySpec& key : config_schema()) {
-    // The right name in the wrong section is a better match than any misspelling.
-    const bool same_leaf = leaf(key.path) == leaf(path);
-    const std::size_t distance =
-        same_leaf ? 0 : 1 + std::min(edit_distance(path, key.path), edit_distance(path, leaf(key.path)));
-    if (distance < best_distance) {
-      best = key.path;
-      best_distance = distance;
-    }
-  }
-  return std::string(best);
 }
 
 const ConfigValue& default_value(const KeySpec& key, unsigned uses) {

@@ -52,8 +52,10 @@ std::string_view leaf(std::string_view path);  // "train.lr": "lr"
 const KeySpec* find_key(std::string_view path);
 // For a key of earlier versions: what to write instead. Empty for other paths.
 std::string_view successor_of(std::string_view path);
-// The known path that a mistyped one most likely means.
-std::string nearest_key(std::string_view path);
+// The path of the key with this name, in any section, or with this name in other tools ("learning_rate"). Empty: none.
+std::string_view key_named(std::string_view name);
+// The known path that a mistyped one most likely means. Empty: none is near.
+std::string_view nearest_key(std::string_view path);
 const ConfigValue& default_value(const KeySpec& key, unsigned uses = 0);  // for a kind; 0: where no kind is known
 std::string default_text(const KeySpec& key, unsigned uses = 0);  // as TOML
 std::string toml_text(const ConfigValue& value);

@@ -10,6 +10,7 @@
 
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
+#include "unroll/vfs.h"
 
 namespace unroll::cli {
 RecurrentModelOptions model_options(const Config& c) {
@@ -29,7 +30,7 @@ DataPlace data_place(const Config& config, const std::string& folder) {
   }
   config.refuse_unread();
   if (config.text("data.path").empty()) config.refuse("data.path", "no data file", "Set data.path");
-  return {at_folder(config.text("data.path"), folder), folder};
+  return {data_path(config, "data.path", folder), folder};
 }
 
 // An error of a data file, ending with where the form of the file is described.
@@ -39,7 +40,7 @@ Error with_data_page(const Error& e, const std::string& kind) {
   const std::string who(what.substr(std::min<std::size_t>(1, behind), behind > 0 ? behind - 1 : 0));
   what.remove_prefix(std::min(behind + 2, what.size()));
   if (!e.next().empty() && what.ends_with(e.next())) what.remove_suffix(std::min(e.next().size() + 2, what.size()));
-  return {e.kind(), who, what, fmt::format("{}{}See docs/data.md#{}", e.next(), e.next().empty() ? "" : ". ", kind)};
+  return {e.kind(), who, what, fmt::format("See docs/data.md#{}{}{}", kind, e.next().empty() ? "" : ". ", e.next())};
 }
 
 const TaskRow& row_of(const Config& config) {
@@ -60,9 +61,9 @@ std::shared_ptr<const Task> make_task(const Config& config, const std::string& f
   }
 }
 
-std::string data_line(const std::string& note) {
-  const std::size_t slash = note.rfind('/', note.find(": "));
-  return "data: " + note.substr(slash == std::string::npos ? 0 : slash + 1);
+std::string without_folder(const std::string& line) {
+  const std::size_t slash = line.rfind('/', line.find(": "));
+  return line.substr(slash == std::string::npos ? 0 : slash + 1);
 }
 
 DataCheck check_task_data(const Config& config, const std::string& folder) {
@@ -131,6 +132,19 @@ RecurrentJob build_recurrent(const RecurrentModelOptions& options, const Recurre
   job.final = std::move(result.states);
   job.parameters = scope.parameters();
   return job;
+}
+
+std::string data_path(const Config& config, std::string_view key, const std::string& folder) {
+  const std::string& given = std::get<std::string>(config.value(key));
+  const std::string path = at_folder(given, folder);
+  if (disk().exists(path)) return path;
+  std::string next = "Check the path";
+  if (!std::filesystem::path(given).is_absolute()) {
+    next = fmt::format("A relative path in {} starts at the folder of the config, {}", key, folder);
+    if (disk().exists(given))
+      next += fmt::format(". For the file in the current folder, write {}", std::filesystem::absolute(given).string());
+  }
+  throw Error(ErrorKind::input_file, path, fmt::format("there is no such file ({} = {})", key, toml_text(given)), next);
 }
 
 std::string at_folder(const std::string& path, const std::string& folder) {

@@ -19,8 +19,8 @@ namespace unroll::cli {
 RecurrentModelOptions model_options(const Config& config);
 // data.path counts from `folder`.
 std::shared_ptr<const Task> make_task(const Config& config, const std::string& folder, const Metadata& fitted = {});
-// A note of Task::notes() as a line for a person: without the folder of the file.
-std::string data_line(const std::string& note);
+// A line of Task::notes() or Task::warnings() for a person: without the folder of the file.
+std::string without_folder(const std::string& line);
 // What is odd about its data; throws as make_task where there is no such file or the config is wrong.
 DataCheck check_task_data(const Config& config, const std::string& folder);
 TrainerOptions trainer_options(const Config& config);
@@ -56,6 +56,9 @@ RecurrentSizes recurrent_sizes(const Config& config);
 RecurrentJob build_recurrent(const RecurrentModelOptions& options, const RecurrentSizes& sizes);
 
 // A path that counts from the folder.
+// The path of data.path, data.validation or data.test, which starts at `folder`, that of the config. Throws
+// Error(input_file) when there is no such file.
+std::string data_path(const Config& config, std::string_view key, const std::string& folder);
 std::string at_folder(const std::string& path, const std::string& folder);
 // The folder part of a path, "." when there is none.
 std::string folder_of(const std::string& path);

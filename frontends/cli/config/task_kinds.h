@@ -6,11 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "unroll/error.h"
 #include "unroll/tasks.h"
 
 namespace unroll::cli {
@@ -52,24 +54,37 @@ struct MainMetric {
   bool higher_is_better = false;
 };
 
+// The default of a key in one kind of task, instead of that of the library: sizes and rates with which a small file
+// trains in seconds.
+struct TaskDefault {
+  std::string_view key;
+  double value = 0;
+};
+
 // What `unroll new` writes.
 struct SampleData {
   const char* file;
   std::string (*make)();
-  std::array<const char*, 6> settings;  // settings that differ from the defaults
-  std::array<const char*, 2> own = {};  // replace the first of them with --data: they fit the sample data only
+  const char* sample_setting = nullptr;  // that fits the sample data only
+  const char* own_setting = nullptr;     // with --data
+};
+
+struct FileAnswer {
+  std::vector<Panel> panels;
+  std::optional<Error> failure;  // why the rows are empty, to be thrown when they are written
 };
 
 struct TaskRow {
   const char* title;      // "Labels for tokens"
   const char* loss;       // title of an axis: "Loss (nats per token)"
   std::array<MainMetric, 2> metrics;  // the first one that a run has
+  std::array<TaskDefault, 4> defaults;
   SampleData sample;
   std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
   DataCheck (*check)(const Config&, const DataPlace&);
-  // One of the two: `predict` answers each line, or the file as a whole. The latter returns its pictures.
+  // One of the two: `predict` answers each line, or the file as a whole.
   std::unique_ptr<Answers> (*answers)(const RunFolder&, Backend&, const PredictArguments&) = nullptr;
-  std::vector<Panel> (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
+  FileAnswer (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
   const TextScoring* scoring = nullptr;  // of texts written for texts, by `eval` and reports
   std::size_t n_examples = 10;    // that a report shows: examples, values of a series, tokens of a text
   bool counts_confusion = false;  // over the test set

@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/support/files/paths.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/config/config.h"
 #include "frontends/cli/deploy/import_onnx.h"
 #include "frontends/cli/deploy/sample.h"
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/error.h"
-#include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::cli {
 namespace {
@@ -84,7 +86,7 @@ void write_folder(const ImportedModel& imported, const ImportArguments& o) {
   const std::int64_t inputs = imported.parameters.at(prefix + "weight_ih_l0").shape()[1];
   Metadata metadata = sequential_metadata(imported.model);
   metadata["imported"] = std::filesystem::path(o.file).filename().string();
-  const bool is_new = !std::filesystem::exists(o.out);
+  const bool is_new = kind_of_path(o.out, ErrorKind::storage) == PathKind::none;
   prepare_run_folder(o.out, /*resume=*/false);
   try {
     save_config(config_of(imported.model, inputs, o.file), o.out + "/config.toml");
@@ -137,7 +139,7 @@ Report import_model(const ImportArguments& o) {
   else report.add("sample", check_sample(inference, imported.parameters, o.sample, o.batch_first));
   write_folder(imported, o);
   if (!o.json)
-    report.add("next", fmt::format("unroll run {0} --input x.safetensors --output y.safetensors", o.out));
+    report.add("next", fmt::format("unroll run {0} --input x.safetensors --output y.safetensors", shell_word(o.out)));
   return report;
 }
 

@@ -7,14 +7,15 @@
 #include <cmath>
 
 #include "core/support/tensor_role.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/deploy/sample.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
 #include "unroll/backend.h"
 #include "unroll/error.h"
-#include "unroll/trained/inference.h"
 #include "unroll/run.h"
 #include "unroll/safetensors.h"
+#include "unroll/trained/inference.h"
 
 namespace unroll::cli {
 namespace {
@@ -77,10 +78,10 @@ Report compared(const Case& c, const TensorMap& wanted, const std::string& file,
     if (auto tensor = gathered(placed, ours)) by_file.emplace(placed.name, std::move(*tensor));
   const double amplified = largest_difference(c, run_ours(c, "cpu"), by_file);
   const double difference = largest_difference(c, ours, wanted), tolerance = import_tolerance({{}, amplified});
-  if (!(difference <= tolerance))
+  if (!(difference <= tolerance) || !std::isfinite(tolerance))
     throw Error(ErrorKind::differ, file,
                 fmt::format("{}: relative L2 difference {:.2g}, tolerance {:.2g}", what, difference, tolerance),
-                fmt::format("`unroll run {}` runs the model without importing it", file));
+                fmt::format("`unroll run {}` runs the model without importing it", shell_word(file)));
   std::vector<std::string> sizes;
   for (const onnx::PlacedTensor& placed : c.layers.inputs) sizes.push_back(placed.name + " " + placed.type.text());
   Report report;
@@ -118,7 +119,7 @@ Report check_random(const onnx::Model& model, const std::vector<std::int64_t>& s
       throw Error(ErrorKind::unsupported, model.file,
                   fmt::format("input '{}': the initial states of a model that reads the future are no inputs of a "
                               "folder", placed.name),
-                  fmt::format("`unroll run {}` runs the model without importing it", model.file));
+                  fmt::format("`unroll run {}` runs the model without importing it", shell_word(model.file)));
     inputs.emplace(placed.name, std::move(*tensor));
   }
   const auto backend = make_backend("cpu");

@@ -2,7 +2,7 @@
 // Stands for the commands on ONNX models in a build without protozero.
 #include "frontends/cli/deploy/import_onnx.h"
 #include "frontends/cli/measure/export_model.h"
-#include "frontends/cli/measure/run_onnx.h"
+#include "frontends/cli/deploy/run_onnx.h"
 #include "unroll/error.h"
 
 namespace unroll::cli {

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/deploy/run_model.h"
 
-#include <fmt/format.h>
-
+#include "core/ir/shapes/input_range.h"
 #include "frontends/cli/config/job.h"
+#include "frontends/cli/deploy/run_output.h"
 #include "frontends/cli/plan/explain.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
-#include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
 #include "unroll/trained/inference.h"
 #include "unroll/safetensors.h"
 
 namespace unroll::cli {
+
+namespace {
+
+// Model::run does the same, without the name of the file.
+void check_inputs(const Network& network, const TensorMap& inputs, const std::string& file) {
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  std::map<std::string, Value, std::less<>> values;
+  for (const auto& [name, tensor] : inputs) values.emplace(name, graph.input(name, tensor.type()));
+  network(scope, Inputs(std::move(values)));
+  check_ranges(graph, inputs, ErrorKind::input_file, file);
+}
+
+}  // namespace
 
 int run_model(const RunArguments& arguments, const TensorFiles& options) {
   Activity busy("running the model");
@@ -21,21 +34,16 @@ int run_model(const RunArguments& arguments, const TensorFiles& options) {
   TensorMap inputs = load_safetensors(options.input).tensors;
   TensorMap states = zero_states(inference, inputs);
   inputs.merge(states);
+  check_inputs(inference.network, inputs, options.input);
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
   TensorFile file;
   file.tensors = Model(*backend, inference.network, run.model.tensors).run(inputs);
   save_safetensors(options.output, file);
   busy.finish();
-  Report report, tensors;
-  for (const auto& [name, tensor] : file.tensors) tensors.add(name, tensor.type().text());
-  report.add("output", options.output).add("backend", backend->describe().name).add("tensors", tensors);
-  if (options.json) {
-    print_explained(report, explaining, true);
-  } else {
-    fmt::print(stderr, "unroll: wrote {} tensors to {}\n", file.tensors.size(), options.output);
-    if (explaining) print_explained({}, explaining, false);
-  }
+  Report report;
+  report.add("output", options.output).add("backend", backend->describe().name);
+  print_run(options, file.tensors, report, explaining);
   return 0;
 }
 

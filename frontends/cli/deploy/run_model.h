@@ -2,7 +2,7 @@
 // `unroll run DIR`: runs a trained or imported model on tensors from a file, for whole sequences.
 #pragma once
 
-#include "frontends/cli/measure/run_onnx.h"
+#include "frontends/cli/deploy/run_onnx.h"
 #include "frontends/cli/options/command_options.h"
 
 namespace unroll::cli {

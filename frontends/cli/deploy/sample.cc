@@ -68,6 +68,9 @@ Expected expected_output(const Inference& inference, const TensorMap& parameters
     return std::move(Model(*backend, inference.network, parameters).run(all).at("y"));
   };
   Expected expected{run("reference")};
+  if (!expected.y.all_finite())
+    throw Error(ErrorKind::numeric, "import", "the model's output is not finite, so nothing can be compared with it",
+                "`unroll inspect` shows parameters that are not finite");
   expected.amplified = relative_l2(run("cpu"), expected.y);
   return expected;
 }

@@ -165,7 +165,7 @@ std::string check_onnx(const ExportArguments& o, const ExportJob& job, const std
       const double found = k < outputs.size() ? largest_difference(outputs[k], cases[k].wanted) : HUGE_VAL;
       std::vector<std::string> sizes;
       for (const auto& [name, tensor] : cases[k].inputs) sizes.push_back(name + " " + tensor.type().text());
-      const bool agrees = found <= cases[k].tolerance;
+      const bool agrees = std::isfinite(found) && found <= cases[k].tolerance;
       rows.push_back(std::move(Report().add("by", who).add("inputs", fmt::format("{}", fmt::join(sizes, ", ")))
                                    .add("relative_l2_difference", found).add("tolerance", cases[k].tolerance)
                                    .add("agrees", agrees)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/cli/measure/compare_model.h"
 
-#include <filesystem>
 
+#include "core/support/files/paths.h"
 #include "frontends/cli/run/run_folder.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -102,7 +102,7 @@ std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const
 }
 
 CompareModel compare_model(const ComparedArguments& o) {
-  const bool folder = std::filesystem::is_directory(o.config);
+  const bool folder = is_folder(o.config);
   const bool config = o.config.ends_with(".toml");
   CompareModel model;
   if (folder || !o.weights.empty()) {

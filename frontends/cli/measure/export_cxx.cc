@@ -10,6 +10,7 @@
 #include <span>
 #include <sstream>
 
+#include "core/support/files/paths.h"
 #include "core/support/fnv.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/measure/export_model.h"
@@ -65,7 +66,7 @@ struct CxxJob {
   TensorMap parameters;
 };
 CxxJob cxx_job(const ExportArguments& o) {
-  const bool is_trained = std::filesystem::is_directory(o.config) || !o.weights.empty();
+  const bool is_trained = is_folder(o.config) || !o.weights.empty();
   RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
   CxxJob job;
   if (run.config.text("task.kind").empty() && !run.model.metadata.contains("task"))
@@ -126,7 +127,7 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
                                        ids ? "n++ % 16" : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f",
                                        weights.empty() ? "(void)words;" : fmt::format(k_load, o.name));
   write_file(folder / "main.cc", main);
-  std::filesystem::copy_file(o.out, folder / "model.h");
+  write_file(folder / "model.h", read_text_file(o.out, std::size_t{1} << 34));
   const std::vector<float> wanted = wanted_outputs(job, options);
   const double most = tolerance(options.weights);
   Report check;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/support/files/paths.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/onnx/export.h"
@@ -39,7 +40,7 @@ Inference task_network(const Metadata& metadata, bool stream) {
 
 ExportJob export_job(const ExportArguments& o) {
   ExportJob job{.inference = {}, .parameters = {}, .metadata = {}};
-  const bool is_trained = std::filesystem::is_directory(o.config) || !o.weights.empty();
+  const bool is_trained = is_folder(o.config) || !o.weights.empty();
   const RunFolder run = is_trained ? open_run(o) : RunFolder{load_config(o, o.config), {}, folder_of(o.config)};
   job.parameters = run.model.tensors;
   job.metadata = run.model.metadata;

@@ -62,8 +62,8 @@ std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, co
                            m.cell));
 }
 
-OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs::path& folder,
-                        const PeerArguments& o) {
+OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs::path& scripts,
+                        const fs::path& folder, const PeerArguments& o) {
   const RecurrentModelOptions& m = model.stack->model;
   const RecurrentSizes& s = model.stack->sizes;
   const std::string out = (folder / (std::string(peer.name) + ".safetensors")).string();
@@ -71,7 +71,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
   std::string command = fmt::format(
       "{} {} {} --mode {} --input {} --hidden {} --layers {} --batch {} --steps {} --threads {} --seconds 0 "
       "--check {} --save {}",
-      shell_word(o.python), shell_word((folder_of_scripts("compare") / peer.script).string()),
+      shell_word(o.python), shell_word((scripts / peer.script).string()),
       cell_options(peer, m, folder),
       mode, s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
       shell_word((folder / "case.safetensors").string()), shell_word(out));
@@ -92,8 +92,8 @@ void require_packages(const PeerRow& peer, const PeerArguments& o) {
   if (can_import(o.python, peer.imports)) return;
   throw Error(ErrorKind::unsupported, "compare",
               fmt::format("--with {}: the Python interpreter {} cannot import {}", peer.name, o.python, peer.imports),
-              fmt::format("Install the packages: {} -m pip install {}; or name another interpreter with --python",
-                          o.python, peer.packages));
+              fmt::format("Name another interpreter with --python, or install the packages: `{} -m pip install {}`",
+                          shell_word(o.python), peer.packages));
 }
 
 }  // namespace
@@ -106,6 +106,7 @@ std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap
   const auto asked = [&](const PeerRow& peer) {
     return std::find(options.with.begin(), options.with.end(), peer.name) != options.with.end();
   };
+  const fs::path scripts = folder_of_scripts("compare");  // before packages: their import takes seconds
   for (const PeerRow& peer : k_peers)
     if (asked(peer)) require_packages(peer, options);
   const ScratchFolder folder("compare");
@@ -117,7 +118,7 @@ std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap
   save_safetensors((folder.path / "case.safetensors").string(), file);
   std::vector<OutsideResults> all;
   for (const PeerRow& peer : k_peers)
-    if (asked(peer)) all.push_back(run_peer(peer, model, folder.path, options));
+    if (asked(peer)) all.push_back(run_peer(peer, model, scripts, folder.path, options));
   return all;
 }
 

@@ -127,12 +127,15 @@ std::string sample_summaries() {
   return text;
 }
 
+// A stock that falls with the season's demand and is filled up once it is low: a rule that no line follows, so that
+// persistence and a linear model leave something to learn.
 std::string sample_series() {
   std::string csv = "week,value\n";
+  double stock = 100;
   for (std::uint64_t i = 0; i < 1040; ++i) {
-    const double t = static_cast<double>(i);
-    const double season = 5 * std::sin(2 * std::numbers::pi * t / 52);
-    csv += fmt::format("{},{:.3f}\n", i, 100 + 0.03 * t + season + sample_uniform(i) - 0.5);
+    if (stock < 40) stock += 60;
+    stock -= 10 + 3 * std::sin(2 * std::numbers::pi * static_cast<double>(i) / 52) + 2 * (sample_uniform(i) - 0.5);
+    csv += fmt::format("{},{:.3f}\n", i, stock);
   }
   return csv;
 }

@@ -7,24 +7,22 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/support/files/paths.h"
 #include "unroll/error.h"
+#include "unroll/vfs.h"
 
 namespace unroll::cli {
 
 namespace fs = std::filesystem;
 
 fs::path folder_of_scripts(const std::string& who) {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  std::error_code error;  // without /proc there is no such folder
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const char* way : {"../share/unroll/peers", "../../../bench/peers"})
-    if (fs::exists(here / way / "protocol.py")) return (here / way).lexically_normal();
+    if (!error && disk().exists((here / way / "protocol.py").string())) return (here / way).lexically_normal();
   throw Error(ErrorKind::unsupported, who, "the scripts that run other libraries are not installed",
-              "They are bench/peers in the sources");
-}
-
-std::string shell_word(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
+              "`meson install` writes them to share/unroll/peers, beside the folder bin of the command; in the sources "
+              "they are bench/peers");
 }
 
 std::string output_of(const std::string& command) {
@@ -40,11 +38,9 @@ bool can_import(const std::string& python, const std::string& modules) {
   return std::system(fmt::format("{} -c 'import {}' 2>/dev/null", shell_word(python), modules).c_str()) == 0;
 }
 
-ScratchFolder::ScratchFolder(const std::string& who)
-    : path(fs::temp_directory_path() / fmt::format("unroll-{}-{}", who, getpid())) {
-  fs::create_directories(path);
-}
+ScratchFolder::ScratchFolder(const std::string& who) : path(make_temporary_folder(who)) {}
 ScratchFolder::~ScratchFolder() {
+  if (is_kept) return;
   std::error_code ignored;
   fs::remove_all(path, ignored);
 }

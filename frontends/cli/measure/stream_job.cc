@@ -72,7 +72,7 @@ void Difference::add(std::span<const float> y, std::span<const float> wanted) {
     wanted_squares_ += w * w;
   }
 }
-double Difference::relative() const { return wanted_squares_ > 0 ? std::sqrt(squares_ / wanted_squares_) : 0; }
+double Difference::relative() const { return squares_ == 0 ? 0 : std::sqrt(squares_ / wanted_squares_); }
 
 Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
                    const StepArguments& options, const ConfigArguments& machine) {

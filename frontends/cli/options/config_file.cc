@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
+#include "core/support/files/paths.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/options/command_options.h"
 #include "unroll/error.h"
 #include "unroll/vfs.h"
@@ -12,16 +13,13 @@
 namespace unroll::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* k_write_one = "`unroll new KIND PATH` writes a config";
 
 void refuse_folder(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return;
+  if (!is_folder(path)) return;
   const std::string inside = path + "/config.toml";
   throw Error(ErrorKind::input_file, path, "expected a config file, got a folder",
-              fs::exists(inside, ignored) ? fmt::format("Name its config: {}", inside) : k_write_one);
+              disk().exists(inside) ? fmt::format("Name its config: {}", inside) : k_write_one);
 }
 
 // A safetensors file begins with the size of its header, so it has a zero byte among the first eight.
@@ -32,7 +30,7 @@ void refuse_other_kinds(const std::string& path, const std::string& text) {
   if (text.empty()) refuse("the config is empty", k_write_one);
   if (path.ends_with(".safetensors"))
     refuse("expected a config file, got a safetensors file",
-           fmt::format("To list its tensors, write: unroll inspect {}", path));
+           fmt::format("To list its tensors, write: unroll inspect {}", shell_word(path)));
   if (text.find('\0') != std::string::npos) refuse("expected a config file, got a binary file", k_write_one);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/support/text/nearest_name.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/config/config_schema.h"
 #include "frontends/cli/options/help.h"
 
@@ -85,24 +86,14 @@ std::string nearest_option(const CLI::App& command, std::string_view name) {
   return std::string(nearest_name(name, all));
 }
 
-// "--batch-size" and "--lr" are config keys: model.hidden, train.lr.
-std::string key_named(std::string_view option) {
-  std::string name(option);
-  std::replace(name.begin(), name.end(), '-', '_');
-  if (name == "batch_size") name = "batch";
-  if (name == "learning_rate") name = "lr";
-  for (const KeySpec& key : config_schema())
-    if (key.path.substr(key.path.find('.') + 1) == name) return std::string(key.path);
-  return {};
-}
-
 std::string help_of(const CLI::App& command) { return fmt::format("`unroll {} --help` lists all", command.get_name()); }
 
 Error unknown_option(const CLI::App& command, const std::string& given) {
   const std::string name = given.substr(given.find_first_not_of('-'), given.find('=') - given.find_first_not_of('-'));
   const std::string dashes = given.substr(0, given.find_first_not_of('-'));
   const std::string near = nearest_option(command, name);
-  const std::string key = command.get_option_no_throw("--set") ? key_named(name) : "";
+  // "--batch-size" and "--lr" are config keys: train.batch, train.lr.
+  const std::string_view key = command.get_option_no_throw("--set") ? key_named(name) : "";
   std::string next = help_of(command);
   if (!key.empty()) next = fmt::format("It is a key of the config; write: --set {}=VALUE", key);
   else if (!near.empty()) next = fmt::format("Did you mean --{}? {}", near, next);
@@ -161,7 +152,8 @@ Error unknown_command(std::string_view word, std::span<const std::string_view> c
   const std::string_view near = nearest_name(small, commands);
   if (near.empty()) {
     const bool is_config = word.ends_with(".toml");
-    return error(what, is_config ? fmt::format("To train a config, write: unroll train {} --out FOLDER", word) : list);
+    return error(what,
+                 is_config ? "To train a config, write: unroll train " + shell_word(word) + " --out FOLDER" : list);
   }
   return error(what, fmt::format("Did you mean `unroll {}`? {}", near, list));
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/support/text/shell_word.h"
 #include "core/support/text/utf8.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/report.h"
@@ -89,7 +90,7 @@ void refuse_changes(const std::vector<ConfigChange>& changes, const std::string&
     if (!c.allowed) refused += fmt::format("{}{} from {} to {}", refused.empty() ? "" : ", ", c.key, c.was, c.is);
   if (refused.empty()) return;
   throw Error(ErrorKind::usage, folder, fmt::format("a resumed run cannot change {}", refused),
-              fmt::format("Keep the run's values: unroll train --resume --out {}. Or train in another folder", folder));
+              "Train in another folder, or keep the run's values: unroll train --resume --out " + shell_word(folder));
 }
 
 std::vector<ConfigChange> changes_since_run(const std::string& folder, const Config& config) {

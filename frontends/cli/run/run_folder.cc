@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/support/files/paths.h"
+#include "core/support/text/shell_word.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/error.h"
@@ -30,12 +32,12 @@ constexpr const char* k_name_one = "Name a folder that `unroll train --out` wrot
 }
 
 void refuse_other_than_run(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) refuse(path, "there is no such folder", k_name_one);
-  if (fs::is_directory(path, ignored)) return;
+  const PathKind kind = kind_of_path(path);
+  if (kind == PathKind::none) refuse(path, "there is no such folder", k_name_one);
+  if (kind == PathKind::folder) return;
   if (path.ends_with(".toml"))
     refuse(path, "expected a run folder, got a config file",
-           fmt::format("Train it first: unroll train {} --out FOLDER; or add --weights FILE", path));
+           fmt::format("Add --weights FILE, or train it first: unroll train {} --out FOLDER", shell_word(path)));
   refuse(path, "expected a run folder, got a file", k_name_one);
 }
 
@@ -43,8 +45,7 @@ void refuse_other_than_run(const std::string& path) {
 
 RunFolder open_run(const RunArguments& options) {
   if (!options.weights.empty()) {
-    const bool is_folder = std::filesystem::is_directory(options.config);
-    const std::string path = is_folder ? options.config + "/config.toml" : options.config;
+    const std::string path = is_folder(options.config) ? options.config + "/config.toml" : options.config;
     return {load_config(options, path), load_model(options.weights), folder_of(path)};
   }
   refuse_other_than_run(options.config);
@@ -54,8 +55,16 @@ RunFolder open_run(const RunArguments& options) {
     refuse(options.config, fmt::format("not a run folder: {} is missing", config), k_name_one);
   if (!disk().exists(model))
     refuse(options.config, fmt::format("the run has no checkpoint yet: {} is missing", model),
-           fmt::format("Train it: unroll train --resume --out {}", options.config));
+           fmt::format("Train it: unroll train --resume --out {}", shell_word(options.config)));
   return {load_config(options, config), load_model(model), options.config};
+}
+
+void refuse_data_settings(const RunArguments& options, std::string_view command) {
+  for (const std::string& setting : options.settings)
+    if (setting.starts_with("data."))
+      throw Error(ErrorKind::usage, fmt::format("--set {}", setting),
+                  fmt::format("{} reads its input as training did, with the settings in the model", command),
+                  "Leave it out, or train with this setting");
 }
 
 namespace {
@@ -64,9 +73,8 @@ namespace {
 // the user's.
 bool is_left_by_failed_start(const std::string& folder) {
   bool is_ours = false;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "log.txt" || (name == "metrics.jsonl" && entry.file_size() == 0)) is_ours = true;
+  for (const std::string& name : disk().list(folder)) {
+    if (name == "log.txt" || (name == "metrics.jsonl" && size_of_file(folder + "/" + name) == 0)) is_ours = true;
     else if (name != "config.toml" && !name.starts_with("events.out.tfevents.")) return false;
   }
   return is_ours;
@@ -75,24 +83,23 @@ bool is_left_by_failed_start(const std::string& folder) {
 }  // namespace
 
 void prepare_run_folder(const std::string& folder, bool resume) {
-  if (fs::exists(folder) && !fs::is_directory(folder)) {
+  const PathKind kind = kind_of_path(folder, ErrorKind::storage);
+  if (kind != PathKind::none && kind != PathKind::folder) {
     throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is a file", folder), "Name a folder");
   }
-  if (!resume && fs::exists(folder) && !fs::is_empty(folder)) {
+  if (!resume && !disk().list(folder).empty()) {
     if (!is_left_by_failed_start(folder)) {
       throw Error(ErrorKind::usage, "unroll", fmt::format("--out {} is not empty", folder),
                   "Name another folder, or continue the run in it with train --resume");
     }
-    fs::remove_all(folder);
+    remove_folder(folder);
   }
   disk().make_folder(folder);
 }
 
 bool holds_checkpoint(const std::string& folder) {
-  if (!fs::is_directory(folder)) return false;
-  const fs::directory_iterator entries(folder);
-  return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    const std::string name = entry.path().filename().string();
+  const std::vector<std::string> names = disk().list(folder);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return name == "last.safetensors" || (name.starts_with("checkpoint-") && name.ends_with(".safetensors"));
   });
 }
@@ -109,8 +116,8 @@ FolderLock::~FolderLock() {
 }
 
 StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
-    : folder_(std::move(folder)), created_(!fs::exists(folder_)) {
-  if (fs::is_directory(folder_)) FolderLock{folder_};  // before files of a running start are taken for a failed one's
+    : folder_(std::move(folder)), created_(kind_of_path(folder_, ErrorKind::storage) == PathKind::none) {
+  if (!created_) FolderLock{folder_};  // before files of a running start are taken for a failed one's
   prepare_run_folder(folder_, resume);
   lock_.emplace(folder_);
 }
@@ -118,8 +125,8 @@ StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
 StartingRunFolder::~StartingRunFolder() {
   if (!created_) return;
   try {
-    if (fs::is_empty(folder_) || is_left_by_failed_start(folder_)) fs::remove_all(folder_);
-  } catch (const fs::filesystem_error&) {  // the error that ended the start is the one to report
+    if (disk().list(folder_).empty() || is_left_by_failed_start(folder_)) remove_folder(folder_);
+  } catch (const Error&) {  // the error that ended the start is the one to report
   }
 }
 
@@ -127,8 +134,7 @@ void make_data_path_absolute(Config& config, const std::string& config_path) {
   for (const std::string_view key : {"data.path", "data.validation", "data.test"}) {
     const auto* path = std::get_if<std::string>(&config.value(key));
     if (!path || path->empty()) continue;
-    const std::filesystem::path data = std::filesystem::path(folder_of(config_path)) / *path;
-    config.set(key, std::filesystem::absolute(data).lexically_normal().string(), config_path);
+    config.set(key, absolute_path(data_path(config, key, folder_of(config_path))), config_path);
   }
 }
 

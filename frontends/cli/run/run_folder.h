@@ -20,6 +20,9 @@ struct RunFolder {
 // and a safetensors file. Throws Error(input_file).
 RunFolder open_run(const RunArguments& options);
 
+// Throws Error(usage) when --set has a key of [data]: a trained model reads new inputs as training did.
+void refuse_data_settings(const RunArguments& options, std::string_view command);
+
 // Makes the folder. Throws Error(usage) when it is a file or, without `resume`, holds anything but the files of a start
 // that failed, which are removed.
 void prepare_run_folder(const std::string& folder, bool resume);

@@ -48,18 +48,15 @@ class ClassAnswers : public TableAnswers {
   }
 
  protected:
-  void predict_rows(const std::vector<Classifier::Row>& rows, const std::vector<std::vector<std::string>>& targets,
-                    const std::vector<std::int64_t>& lines) override {
-    results_ = classifier_.predict(rows, top_k_);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (drawn_.size() < k_most_drawn) {
-        drawn_.push_back(rows[i]);
-        drawn_lines_.push_back(lines[i]);
-      }
-      if (targets[i].empty() || targets[i][0].empty()) continue;
-      ++labeled_;
-      right_ += results_[i][0].label == targets[i][0];
+  void predict_rows(const std::vector<Classifier::Row>& rows) override { results_ = classifier_.predict(rows, top_k_); }
+  void count_row(std::size_t k, const FeatureReader::Row& row, std::int64_t line) override {
+    if (drawn_.size() < k_most_drawn) {
+      drawn_.push_back(row.values);
+      drawn_lines_.push_back(line);
     }
+    if (row.targets.empty() || row.targets[0].empty()) return;
+    ++labeled_;
+    right_ += results_[k][0].label == row.targets[0];
   }
 
  private:
@@ -77,10 +74,8 @@ const TaskRow classify_row = {
     .title = "Classification of sequences",
     .loss = "Loss (nats per sequence)",
     .metrics = {{{"accuracy", "accuracy", true}}},
-    .sample = {"patterns.csv",
-               sample_patterns,
-               {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
-               {"data.steps=0", "data.normalize=true"}},
+    .defaults = {{{"model.hidden", 32}, {"train.lr", 0.005}, {"train.max_updates", 300}}},
+    .sample = {"patterns.csv", sample_patterns, "data.steps=8", "data.normalize=true"},
     .make = make_of<make_classify, task_options<ClassifyOptions>>,
     .check = check_of<task_options<ClassifyOptions>>,
     .answers = answer_with<ClassAnswers>,

@@ -26,6 +26,8 @@ class DocumentAnswers : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = reader_.predict(texts_of(lines), top_k_);
+  }
+  void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
     for (const DocumentReader::Result& r : results_) {
@@ -71,9 +73,8 @@ const TaskRow document_row = {
     .title = "Labels for documents",
     .loss = "Loss (nats per document)",
     .metrics = {{{"accuracy", "accuracy", true}}},
-    .sample = {"documents.tsv",
-               sample_documents,
-               {"model.hidden=24", "model.embedding=16", "train.lr=0.01", "train.max_updates=200"}},
+    .defaults = {{{"model.hidden", 24}, {"model.embedding", 16}, {"train.lr", 0.01}, {"train.max_updates", 200}}},
+    .sample = {"documents.tsv", sample_documents},
     .make = make_of<make_document, task_options<DocumentOptions>>,
     .check = check_of<task_options<DocumentOptions>>,
     .answers = answer_with<DocumentAnswers>,

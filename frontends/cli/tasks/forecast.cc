@@ -11,6 +11,7 @@
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
 #include "unroll/error.h"
+#include "unroll/result.h"
 #include "unroll/trained/predict_tables.h"
 
 namespace unroll::cli {
@@ -36,8 +37,8 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
   return split_from_text(std::move(text), name).file;
 }
 
-// The steps behind the end of the input's series, one row each. Returns their pictures.
-std::vector<Panel> answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
+// The steps behind the end of the input's series, one row each; without values where the model's output is not finite.
+FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
                                 RowWriter& writer) {
   const std::string name = options.input.empty() || options.input == "-" ? "stdin" : options.input;
   if (name != options.input && ::isatty(STDIN_FILENO) == 1)
@@ -47,7 +48,8 @@ std::vector<Panel> answer_series(const RunFolder& run, Backend& backend, const P
   const std::int64_t steps = options.horizon.value_or(forecaster.horizon());
   const SeriesEnd end =
       series_end(run.model.metadata, series_file(options.input, name), name, forecaster.history(), steps);
-  const Forecaster::Values values = forecaster.predict({&end.values, 1}, steps)[0];
+  Result<std::vector<Forecaster::Values>> found = attempt([&] { return forecaster.predict({&end.values, 1}, steps); });
+  if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
   busy.finish();
   for (const std::string& note : end.notes) print_progress(note);
   if (steps > forecaster.horizon())
@@ -62,13 +64,15 @@ std::vector<Panel> answer_series(const RunFolder& run, Backend& backend, const P
     Json object = Json::object();
     object[columns[0]] = end.date.empty() ? Json(i + 1) : Json(end.next[i]);
     for (std::size_t s = 0; s < S; ++s) {
-      cells.push_back(value_cell(values[i * S + s]));
-      object[columns[s + 1]] = Json::parse(cells.back(), nullptr, /*allow_exceptions=*/false);
+      cells.push_back(found ? value_cell((*found)[0][i * S + s]) : "");
+      object[columns[s + 1]] = found ? Json::parse(cells.back()) : Json();
     }
+    if (!found) object["error"] = message_of(found.error());
     if (writer.format() == RowFormat::jsonl) writer.json(object);
     else writer.row(cells);
   }
-  return options.svg.empty() ? std::vector<Panel>{} : end_panels(end, values);
+  if (!found) return {{}, found.error()};
+  return {options.svg.empty() ? std::vector<Panel>{} : end_panels(end, (*found)[0]), std::nullopt};
 }
 
 }  // namespace
@@ -77,7 +81,8 @@ const TaskRow forecast_row = {
     .title = "Forecast",
     .loss = "Loss (squared error, standardized)",
     .metrics = {{{"mase", "MASE"}, {"mae", "MAE"}}},
-    .sample = {"series.csv", sample_series, {"model.hidden=32", "train.lr=0.005", "train.max_updates=300"}},
+    .defaults = {{{"model.hidden", 32}, {"train.lr", 0.005}, {"train.max_updates", 300}}},
+    .sample = {"series.csv", sample_series},
     .make = make_of<make_forecast, forecast_options>,
     .check = check_of<forecast_options>,
     .answer_file = answer_series,

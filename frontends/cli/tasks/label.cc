@@ -35,6 +35,8 @@ class LabelAnswers : public Answers {
     sentences_.clear();
     for (const std::string& text : texts_of(lines)) sentences_.push_back(labeler_.cut(text));
     results_ = labeler_.predict(sentences_);
+  }
+  void count(const std::vector<InputLine>&) override {
     for (const Labeler::Result& r : results_) {
       unknown_.tokens += static_cast<std::int64_t>(r.labels.size());
       unknown_.unknown += r.unknown;
@@ -78,9 +80,8 @@ const TaskRow label_row = {
     .title = "Labels for tokens",
     .loss = "Loss (nats per token)",
     .metrics = {{{"f1_macro", "F1, macro average", true}}},
-    .sample = {"tokens.tsv",
-               sample_labels,
-               {"model.hidden=32", "model.embedding=32", "train.lr=0.005", "train.max_updates=200"}},
+    .defaults = {{{"model.hidden", 32}, {"model.embedding", 32}, {"train.lr", 0.005}, {"train.max_updates", 200}}},
+    .sample = {"tokens.tsv", sample_labels},
     .make = make_of<make_label, label_options>,
     .check = check_of<label_options>,
     .answers = answer_with<LabelAnswers>,

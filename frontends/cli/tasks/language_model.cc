@@ -29,6 +29,8 @@ class LineScores : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = scorer_.predict(texts_of(lines));
+  }
+  void count(const std::vector<InputLine>&) override {
     for (const TextScorer::Result& r : results_) {
       unknown_.tokens += r.tokens;
       unknown_.unknown += r.unknown;
@@ -68,7 +70,8 @@ const TaskRow language_model_row = {
     .title = "Language model",
     .loss = "Loss (nats per token)",
     .metrics = {{{"bits_per_character", "bits per character"}, {"perplexity", "perplexity"}}},
-    .sample = {"text.txt", sample_text, {"train.lr=0.004", "train.max_updates=300", "train.batch=16"}},
+    .defaults = {{{"train.lr", 0.004}, {"train.max_updates", 300}, {"train.batch", 16}}},
+    .sample = {"text.txt", sample_text},
     .make = make_of<make_language_model, task_options<LanguageModelOptions>>,
     .check = check_of<task_options<LanguageModelOptions>>,
     .answers = answer_with<LineScores>,

@@ -44,7 +44,7 @@ class ValueAnswers : public TableAnswers {
     if (writer.format() == RowFormat::text) return writer.text(fmt::format("{}\n", fmt::join(cells, "\t")));
     Json object = Json::object();
     for (std::size_t k = 0; k < cells.size(); ++k)
-      object[columns()[k]] = row ? Json::parse(cells[k], nullptr, /*allow_exceptions=*/false) : Json();
+      object[columns()[k]] = row ? Json::parse(cells[k]) : Json();
     put_json(std::move(object), line, writer);
   }
   std::string summary() const override {
@@ -55,23 +55,20 @@ class ValueAnswers : public TableAnswers {
   }
 
  protected:
-  void predict_rows(const std::vector<Regressor::Row>& rows, const std::vector<std::vector<std::string>>& targets,
-                    const std::vector<std::int64_t>&) override {
-    results_ = regressor_.predict(rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      bool compared = false;
-      for (std::size_t k = 0; k < targets[i].size(); ++k) {
-        const std::string& text = targets[i][k];
-        double target = 0;
-        if (std::from_chars(text.data(), text.data() + text.size(), target).ec != std::errc()) continue;
-        const double error = results_[i][k] - target;
-        absolute_ += std::fabs(error);
-        square_ += error * error;
-        ++compared_;
-        compared = true;
-      }
-      rows_compared_ += compared;
+  void predict_rows(const std::vector<Regressor::Row>& rows) override { results_ = regressor_.predict(rows); }
+  void count_row(std::size_t row, const FeatureReader::Row& given, std::int64_t) override {
+    bool compared = false;
+    for (std::size_t k = 0; k < given.targets.size(); ++k) {
+      const std::string& text = given.targets[k];
+      double target = 0;
+      if (std::from_chars(text.data(), text.data() + text.size(), target).ec != std::errc()) continue;
+      const double error = results_[row][k] - target;
+      absolute_ += std::fabs(error);
+      square_ += error * error;
+      ++compared_;
+      compared = true;
     }
+    rows_compared_ += compared;
   }
 
  private:
@@ -87,10 +84,8 @@ const TaskRow regress_row = {
     .title = "Regression of sequences",
     .loss = "Loss (squared error, standardized)",
     .metrics = {{{"r2", "R²", true}, {"mae", "MAE"}}},
-    .sample = {"waves.csv",
-               sample_waves,
-               {"data.steps=8", "model.hidden=32", "train.lr=0.005", "train.max_updates=300"},
-               {"data.steps=0", "data.normalize=true"}},
+    .defaults = {{{"model.hidden", 32}, {"train.lr", 0.005}, {"train.max_updates", 300}}},
+    .sample = {"waves.csv", sample_waves, "data.steps=8", "data.normalize=true"},
     .make = make_of<make_regress, task_options<RegressOptions>>,
     .check = check_of<task_options<RegressOptions>>,
     .answers = answer_with<ValueAnswers>,

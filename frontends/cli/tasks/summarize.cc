@@ -15,8 +15,8 @@ class SummarizeAnswers : public TextAnswers<Summarizer, &Summarizer::Result::sum
  public:
   SummarizeAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : TextAnswers(run, backend, options, {"summary", "summaries", options}) {}
-  void predict(const std::vector<InputLine>& lines) override {
-    TextAnswers::predict(lines);
+  void count(const std::vector<InputLine>& lines) override {
+    TextAnswers::count(lines);
     for (const Summarizer::Result& r : results_) {
       cut_ += r.cut > 0;
       cut_tokens_ += r.cut;
@@ -49,10 +49,8 @@ const TaskRow summarize_row = {
     .title = "Summaries",
     .loss = "Loss (nats per token)",
     .metrics = {{{"rouge1", "ROUGE-1", true}, {"perplexity", "perplexity", false}}},
-    .sample = {"reports.tsv",
-               sample_summaries,
-               {"model.hidden=32", "model.embedding=24", "data.target_tokens=20", "train.lr=0.01",
-                "train.max_updates=300"}},
+    .defaults = {{{"model.hidden", 32}, {"model.embedding", 24}, {"train.lr", 0.01}, {"train.max_updates", 300}}},
+    .sample = {"reports.tsv", sample_summaries, "data.target_tokens=20"},
     .make = make_of<make_summarize, task_options<SummarizeOptions>>,
     .check = check_of<task_options<SummarizeOptions>>,
     .answers = answer_with<SummarizeAnswers>,

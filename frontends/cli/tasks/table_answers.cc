@@ -9,26 +9,28 @@ TableAnswers::TableAnswers(const RunFolder& run, const PredictArguments& options
     : reader_(run.model.metadata, options.input.empty() || options.input == "-" ? "stdin" : options.input) {}
 
 bool TableAnswers::accepts(const InputLine& line) {
+  if (std::exchange(is_counted_, false)) waiting_.clear();
   std::optional<FeatureReader::Row> row = reader_.read(line.text, line.number);
   if (!row) return false;
-  waiting_.push_back(std::move(*row));
+  waiting_.insert_or_assign(line.number, std::move(*row));
   return true;
 }
 
 void TableAnswers::predict(const std::vector<InputLine>& lines) {
   std::vector<std::vector<double>> rows;
-  std::vector<std::vector<std::string>> targets;
-  std::vector<std::int64_t> numbers;
   rows_.assign(lines.size(), std::nullopt);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (!lines[i].error.empty()) continue;
     rows_[i] = rows.size();
-    rows.push_back(std::move(waiting_.front().values));
-    targets.push_back(std::move(waiting_.front().targets));
-    numbers.push_back(lines[i].number);
-    waiting_.pop_front();
+    rows.push_back(waiting_.at(lines[i].number).values);
   }
-  predict_rows(rows, targets, numbers);
+  predict_rows(rows);
+}
+
+void TableAnswers::count(const std::vector<InputLine>& lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (rows_[i]) count_row(*rows_[i], waiting_.at(lines[i].number), lines[i].number);
+  is_counted_ = true;
 }
 
 }  // namespace unroll::cli

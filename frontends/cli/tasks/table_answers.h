@@ -2,7 +2,7 @@
 // Answers to rows of a table.
 #pragma once
 
-#include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -20,18 +20,19 @@ class TableAnswers : public Answers {
   // A column that is not there is missing in every line.
   bool is_about_a_line(const Error& error) const override { return error.kind() == ErrorKind::input_file; }
   void predict(const std::vector<InputLine>& lines) override;
+  void count(const std::vector<InputLine>& lines) override;
 
  protected:
-  // Replaces the predictions of the call before. `targets`: what the file says of each row, in which it may be empty.
-  virtual void predict_rows(const std::vector<std::vector<double>>& rows,
-                            const std::vector<std::vector<std::string>>& targets,
-                            const std::vector<std::int64_t>& lines) = 0;
+  virtual void predict_rows(const std::vector<std::vector<double>>& rows) = 0;  // as predict
+  // Compares the prediction of row k with what the file says of it, which may be empty.
+  virtual void count_row(std::size_t k, const FeatureReader::Row& row, std::int64_t line) = 0;
   // Which of these rows line i is; nothing where it has an error.
   std::optional<std::size_t> row_of(std::size_t i) const { return rows_[i]; }
 
  private:
   FeatureReader reader_;
-  std::deque<FeatureReader::Row> waiting_;  // rows that were accepted and not predicted yet
+  std::map<std::int64_t, FeatureReader::Row> waiting_;  // rows that were accepted and not counted yet, by line
+  bool is_counted_ = false;
   std::vector<std::optional<std::size_t>> rows_;  // by line
 };
 

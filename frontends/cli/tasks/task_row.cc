@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+
 #include "frontends/cli/terminal/report.h"
 #include "frontends/data/file/gzip.h"
 #include "unroll/vfs.h"
@@ -21,11 +24,19 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   const auto* file = std::get_if<std::string>(&config.value(key));
   if (!file) return config.number(key);
   if (file->empty()) config.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
-  const std::string path = at_folder(*file, folder);
+  const std::string path = data_path(config, key, folder);
   return {data_file(config, path), path};
 }
 
-std::string value_cell(double value) { return fmt::format("{:.8g}", value); }
+std::string value_cell(double value) {
+  if (!std::isfinite(value)) return {};
+  const double size = std::fabs(value);
+  const bool is_usual = size == 0 || (size >= 1e-5 && size < 1e16);  // 1000000 rather than 1e+06
+  char text[64];
+  const auto end = is_usual ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr
+                            : std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
 
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
   std::vector<std::string> texts;

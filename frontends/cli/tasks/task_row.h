@@ -35,7 +35,7 @@ std::vector<std::string> ranking_columns(std::int64_t top_k);
 std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
 // "label" and "probability", and with a top_k above 1 the list "top".
 void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
-// A predicted number: eight significant digits, more than the model's numbers have.
+// A predicted number: the fewest digits that read back as it. Empty for what is none.
 std::string value_cell(double value);
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty where a line has an error
 // "words", "characters"; of subwords or bytes none is unknown.

@@ -48,6 +48,8 @@ class TextAnswers : public Answers {
   }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = model_.predict(texts_of(lines), decode_);
+  }
+  void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!(results_[i].*texts).empty()) drawn_.emplace_back(lines[i].text, (results_[i].*texts)[0].text);
     for (const typename Model::Result& r : results_) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "core/support/text/printable.h"
 #include "frontends/cli/terminal/terminal.h"
 
 namespace unroll::cli {
@@ -28,7 +29,7 @@ struct Activity::State {
   bool green = false;
 
   std::string text() const {
-    std::string line = what;
+    std::string line = printable(what);
     if (!stage.empty() && stage != what) line += (what.empty() ? "" : ": ") + stage;
     if (total > 0) line += fmt::format(" {}/{}", done, total);
     else if (done > 0) line += fmt::format(" {}", done);
@@ -196,9 +197,9 @@ void Activity::draw_as(Drawing drawing, bool green) {
   g_line.draw_now();
 }
 
-void print_line(const std::string& text) { g_line.print(text); }
+void print_line(const std::string& text) { g_line.print(printable(text, "\n")); }
 void print_progress(const std::string& text) {
-  if (!g_line.is_hidden()) g_line.print(text);
+  if (!g_line.is_hidden()) print_line(text);
 }
 void hide_progress() { g_line.hide(); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/support/text/printable.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/cli/terminal/text_table.h"
@@ -53,7 +54,8 @@ struct Label {
   std::string words;
   CellUnit unit = CellUnit::none;
 };
-Label label_of(const std::string& key) {
+Label label_of(const std::string& raw) {
+  const std::string key = printable(raw);
   for (const Quantity& q : k_quantities)
     if (key == q.key) return {std::string(q.words), q.unit};
   for (const auto& [end, unit] : k_key_endings)
@@ -157,7 +159,7 @@ std::string Report::text() const {
     if (after_table) text += "\n";
     after_table = false;
     const std::size_t pad = std::max(labels, columns_of(label.words)) + k_indent;
-    const std::string value = list || inner ? "none" : scalar_text(item, label.unit);
+    const std::string value = list || inner ? "none" : printable(scalar_text(item, label.unit), "\n");
     text += label.words + std::string(pad - columns_of(label.words), ' ') +
             wrapped(value, key == k_command ? SIZE_MAX : width > pad + k_indent ? width - pad : width, 0, pad) + "\n";
   }

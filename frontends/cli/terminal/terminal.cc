@@ -76,6 +76,20 @@ std::string fitted(std::string_view text, std::size_t width) {
   return std::string(beginning(text, width - 3)) + "...";
 }
 
+namespace {
+
+// Where the next word ends. A command is one word, so that it can be copied: between back quotes, or behind a colon up
+// to the end of the text.
+std::size_t word_end(std::string_view text, bool behind_colon) {
+  if (behind_colon)
+    for (const std::string_view program : {"unroll ", "iconv ", "tr ", "awk ", "env "})
+      if (text.starts_with(program)) return text.size();
+  const std::size_t closed = text.starts_with('`') ? text.find('`', 1) : std::string_view::npos;
+  return std::min(text.find(' ', closed == std::string_view::npos ? 0 : closed), text.size());
+}
+
+}  // namespace
+
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent, std::size_t margin) {
   width = std::max(width, indent + 2);
   const std::size_t lead = std::min(text.find_first_not_of(' '), text.size());
@@ -87,7 +101,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     column = start = indent;
   };
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::size_t end = word_end(text, all.ends_with(':'));
     std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (column > start && column + 1 + columns_of(word) > width) next_line();
@@ -95,8 +109,8 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
       all += ' ';
       ++column;
     }
-    const bool is_path = word.find('/') != std::string_view::npos;
-    while (!is_path && column < width && column + columns_of(word) > width) {
+    const bool is_whole = word.find_first_of("/ ") != std::string_view::npos;  // a path or a command
+    while (!is_whole && column < width && column + columns_of(word) > width) {
       const std::string_view part = beginning(word, width - column);
       all += part;
       word.remove_prefix(part.size());

@@ -22,7 +22,8 @@ bool can_color();
 std::size_t columns_of(std::string_view text);
 // The text cut to `width` columns, with "..." where something is missing.
 std::string fitted(std::string_view text, std::size_t width);
-// Broken at spaces, and in words that are wider than a line, so that no line is wider than `width`; paths stay whole.
+// Broken at spaces, and in words that are wider than a line, so that no line is wider than `width`; paths and commands
+// stay whole.
 // The first line keeps its leading spaces. Later lines begin with `indent` spaces, which count, and then `margin`
 // spaces, which do not.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent, std::size_t margin = 0);

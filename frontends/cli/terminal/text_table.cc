@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "core/support/text/printable.h"
 #include "frontends/cli/terminal/terminal.h"
 
 namespace unroll::cli {
@@ -34,6 +35,9 @@ struct Column {
 class Layout {
  public:
   Layout(const TextTable& table, std::size_t width, std::size_t indent) : t_(table), width_(width), indent_(indent) {
+    for (std::string& name : t_.head) name = printable(name);
+    for (auto& row : t_.rows)
+      for (std::string& cell : row) cell = printable(cell);
     columns_.resize(t_.head.size());
     for (std::size_t i = 0; i < t_.head.size(); ++i) columns_[i].width = columns_of(t_.head[i]);
     for (const auto& row : t_.rows) {
@@ -128,7 +132,7 @@ class Layout {
     return text;
   }
 
-  const TextTable& t_;
+  TextTable t_;
   std::size_t width_, indent_;
   std::vector<Column> columns_;
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/support/interruption.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -49,6 +50,14 @@ std::string RecordFile::read(std::size_t begin, std::size_t end) const {
   return text;
 }
 
+std::string RecordFile::head(std::size_t file) const {
+  constexpr std::size_t k_most = std::size_t{1} << 20;
+  const Part& part = parts_[file];
+  std::string text = read(part.begin, part.begin + std::min(part.size, k_most));
+  if (text.size() < part.size) text.resize(text.rfind('\n') + 1);
+  return text;
+}
+
 void RecordFile::for_each_line(const std::function<void(const Line&)>& take, std::size_t file) const {
   const Part& part = parts_[file];
   const auto show = [&](const Line& line) { take({line.text, line.number, part.begin + line.at}); };
@@ -70,6 +79,18 @@ void RecordFile::for_each_line(const std::function<void(const Line&)>& take, std
     if (piece.size() > k_max_line)
       refuse_line(part.name, number + 1, "has more than " + std::to_string(k_max_line) + " bytes");
   }
+}
+
+void RecordFile::require_text_at_start(std::size_t file) const {
+  const Part& part = parts_[file];
+  const std::size_t looked_at = std::min(part.size, k_start_bytes);
+  if (looked_at > 0)
+    require_start_of_text(read(part.begin, part.begin + looked_at), looked_at == part.size, part.name);
+}
+
+Lines RecordFile::lines(std::size_t file) const {
+  require_text_at_start(file);
+  return [this, file](const std::function<void(const Line&)>& take) { for_each_line(take, file); };
 }
 
 std::vector<std::int64_t> RecordFile::records_of(std::size_t file) const {

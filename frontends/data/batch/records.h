@@ -30,9 +30,10 @@ class RecordFile {
   // Every line of a file, read in pieces; Line::at counts from the start of the first file. Throws Error(input_file) on
   // a line above k_max_line.
   void for_each_line(const std::function<void(const Line&)>& take, std::size_t file = 0) const;
-  Lines lines(std::size_t file = 0) const {
-    return [this, file](const std::function<void(const Line&)>& take) { for_each_line(take, file); };
-  }
+  // The same, of a file that passes require_text_at_start.
+  Lines lines(std::size_t file = 0) const;
+  // Throws Error(input_file) on a file whose first bytes show that it is not UTF-8 text.
+  void require_text_at_start(std::size_t file) const;
 
   // The next record begins at byte `at` and ends where the one after it begins, or where its file ends. Records are
   // added in order.
@@ -41,6 +42,8 @@ class RecordFile {
   std::vector<std::size_t> line_numbers() const;  // of each record in its file, from 1
   std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()); }
   std::string text(std::int64_t record) const;  // from any thread
+  // What a file begins with: whole lines, 1 MiB at most, unless its first line is longer.
+  std::string head(std::size_t file = 0) const;
   using Take = std::function<void(std::int64_t record, std::string_view text)>;
   void for_each(std::span<const std::int64_t> records, const Take& take) const;  // numbers that rise; read in pieces
   void for_each(const Take& take) const;                                         // all

@@ -21,7 +21,7 @@ Streams::Streams(std::shared_ptr<const Tokens> ids, const Layout& layout, std::s
     throw Error(ErrorKind::usage, name,
                 std::to_string(ids_->size()) + " values are too few for " + std::to_string(streams) +
                     " streams in windows of " + std::to_string(layout.steps),
-                "Lower batch, shards or steps, or use more data");
+                "Lower train.batch, data.shards or data.steps, change data.validation or data.test, or use more data");
 }
 
 std::int64_t Streams::n_windows(std::int64_t offset) const {

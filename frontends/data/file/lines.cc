@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/support/interruption.h"
-#include "frontends/data/text/text.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -14,16 +14,14 @@ void refuse_line(const std::string& name, std::size_t number, const std::string&
 }
 
 void require_utf8(const Line& line, const std::string& name) {
-  if (const std::size_t bad = first_not_utf8(line.text); bad != std::string_view::npos)
-    refuse_line(name, line.number, "is not UTF-8 at byte " + std::to_string(bad + 1),
-                std::string(how_to_convert(line.number == 1 ? line.text : "")));
+  if (const auto fault = fault_in(line.text)) refuse_line(name, line.number, fault->what, fault->next);
 }
 
 Lines lines_of(std::string_view text, std::size_t at, std::size_t n_before) {
   return [=](const std::function<void(const Line&)>& take) {
-    constexpr std::string_view k_mark = "\xEF\xBB\xBF";
     std::size_t number = n_before;
-    for (std::size_t i = at == 0 && text.starts_with(k_mark) ? k_mark.size() : 0; i < text.size();) {
+    for (std::size_t i = 0; i < text.size();) {
+      if (text.substr(i).starts_with(k_byte_order_mark)) i += k_byte_order_mark.size();
       const std::size_t end = std::min(text.find('\n', i), text.size());
       std::string_view line = text.substr(i, end - i);
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
@@ -46,6 +44,16 @@ void for_each_line(std::string_view text, const std::string& name,
     require_utf8(line, name);
     take(line.text, line.number);
   });
+}
+
+std::vector<std::string> cells_between(std::string_view line, char separator) {
+  std::vector<std::string> cells;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(separator, at), line.size());
+    cells.emplace_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  return cells;
 }
 
 std::vector<std::string> words_of(std::string_view line) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/data/scores/words.h"
 
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/text/text.h"
 
 namespace unroll {

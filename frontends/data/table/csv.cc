@@ -11,13 +11,17 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/table/first_rows.h"
+#include "frontends/data/table/number_advice.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
 
-CsvFormat CsvFormat::of(const std::string& header, const std::string& separator) {
+CsvFormat CsvFormat::of(const std::string& header, const std::string& separator,
+                        const std::vector<std::string>& missing_values) {
   CsvFormat format;
+  format.missing = missing_values;
   if (header == "yes") format.header = Header::yes;
   else if (header == "no") format.header = Header::no;
   else if (header != "auto")
@@ -92,15 +96,17 @@ std::string first_csv_row(std::string_view text) {
   const std::string_view line = first_line(text);
   if (!has_odd_quotes(line)) return std::string(line);
   std::optional<std::string> first;
-  csv_rows(lines_of(text, k_inside))([&](const Line& row) {
+  csv_rows(lines_of(text))([&](const Line& row) {
     if (!first) first = row.text;
   });
   return std::move(*first);
 }
 
-std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells) {
+std::size_t split_csv_line(std::string_view line, char separator, std::vector<std::string>& cells,
+                           std::vector<bool>* quoted) {
   for (std::size_t at = 0;; ++at) {
     std::string cell;
+    if (quoted) quoted->push_back(at < line.size() && line[at] == '"');
     if (at < line.size() && line[at] == '"') {
       if (!read_quoted(line, at, cell) || (at < line.size() && line[at] != separator)) return cells.size();
     } else {
@@ -114,19 +120,13 @@ std::size_t split_csv_line(std::string_view line, char separator, std::vector<st
   }
 }
 
-namespace {
-
-bool is_header(const std::vector<std::string>& cells) {
-  bool named = false;
-  for (const std::string& cell : cells) {
-    if (trimmed(cell).empty()) continue;  // pandas leaves the name of its index empty
-    if (number_in(cell) || is_missing(cell) || date_in(cell)) return false;
-    named = true;
-  }
-  return named;
+std::string listed(std::span<const std::string> names) {
+  constexpr std::size_t k_shown = 8;
+  std::string text;
+  for (const std::string& name : names.first(std::min(names.size(), k_shown)))
+    text += (text.empty() ? "" : ", ") + name;
+  return names.size() > k_shown ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
 }
-
-}  // namespace
 
 char separator_of(std::string_view line) {
   for (const char separator : {'\t', ';'}) {
@@ -159,16 +159,50 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (n_columns_ == 0 && cells.size() > max_columns_)
     refuse(line.number, max_columns_, "more than " + std::to_string(max_columns_) + " columns");
   if (n_columns_ == 0) n_columns_ = cells.size();
-  if (cells.size() != n_columns_)
-    refuse(line.number, std::min(cells.size(), n_columns_),
-           counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_));
+  if (cells.size() != n_columns_) refuse_width(line, cells);
   return !std::exchange(first_, false) || !takes_as_header(line, cells);
 }
 
+void CsvReader::refuse_width(const Line& line, const std::vector<std::string>& cells) const {
+  if (first_)
+    refuse(line.number, std::min(cells.size(), n_columns_),
+           "the file has " + counted(cells.size(), "column") + ", but the other file has " +
+               std::to_string(n_columns_) + (header_.empty() ? "" : " (" + names() + ")") +
+               "; all files need the same columns");
+  const auto is_part = [](const std::string& cell) {
+    return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
+  };
+  const bool may_have_commas = cells.size() > n_columns_ && separator() == ',' && is_part(cells.back());
+  refuse(line.number, std::min(cells.size(), n_columns_),
+         counted(cells.size(), "cell") + ", but the first line has " + std::to_string(n_columns_),
+         may_have_commas ? "Write decimals with a point, such as 12.5, and thousands without a separator; quote texts "
+                           "that contain a comma"
+                         : "Quote texts that contain the separator, remove lines above the header, or set "
+                           "data.separator");
+}
+
+void CsvReader::look_at(std::string_view head) {
+  const TableForm form = form_of(head, format_);
+  if (format_.separator == 0) format_.separator = form.separator;
+  has_header_ = form.has_header;
+  for (const std::string& note : form.notes) notes_.push_back(name_ + ": " + note);
+  for (const std::string& warning : form.warnings) warnings_.push_back(name_ + ": " + warning);
+}
+
 bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cells) {
-  if (format_.header == CsvFormat::Header::no) return false;
-  if (format_.header == CsvFormat::Header::automatic && !is_header(cells)) return false;
-  for (std::string& cell : cells) cell = trimmed(cell);
+  std::vector<std::string> names;
+  for (const std::string& cell : cells) names.emplace_back(trimmed(cell));
+  const bool has_header = has_header_ ? *has_header_ : form_of(line.text, format_).has_header;
+  if (!has_header && (header_.empty() || names != header_)) {
+    if (!header_.empty() && format_.header != CsvFormat::Header::no)
+      refuse(line.number, 0, "the file has no header; all files need that of the other file: " + this->names());
+    return false;
+  }
+  cells = std::move(names);
+  if (header_.empty() && !is_first_file_) {
+    warnings_.push_back(name_ + ": its first line is read as a header, though the first file has none");
+    return true;
+  }
   for (std::size_t c = 0; c < cells.size(); ++c)
     if (cells[c].find('\n') != std::string::npos)
       refuse(line.number, c, "a column name has a line break", "Write each column name on one line");
@@ -184,6 +218,14 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
 void CsvReader::begin_file(std::string name) {
   name_ = std::move(name);
   first_ = true;
+  is_first_file_ = false;
+  has_header_.reset();
+}
+
+std::string CsvReader::names() const {
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < header_.size(); ++c) names.push_back(column_name(c));
+  return listed(names);
 }
 
 std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view line) const {
@@ -193,19 +235,17 @@ std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view l
 }
 
 std::string CsvReader::found(std::int64_t n_rows) const {
-  constexpr std::size_t k_shown = 8;
-  std::string text = counted(n_rows, "row") + ", ";
+  const std::string text = counted(n_rows, "row") + ", ";
   if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
-  text += "header found, columns ";
-  for (std::size_t c = 0; c < std::min(n_columns_, k_shown); ++c) text += (c > 0 ? ", " : "") + column_name(c);
-  if (n_columns_ > k_shown) text += ", ... (" + std::to_string(n_columns_) + ")";
-  return text;
+  return text + "header found, columns " + names();
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
                          CsvFormat format) {
+  require_start_of_text(text.substr(0, k_start_bytes), text.size() <= k_start_bytes, name);
   CsvTable table(CsvReader(name, limits.max_columns, format));
   std::vector<std::string> cells;
+  table.reader_.look_at(text);
   csv_rows(lines_of(text))([&](const Line& line) {
     if (!table.reader_.read(line, cells)) return;
     if (table.cells_.size() + cells.size() > limits.max_cells)
@@ -223,6 +263,7 @@ void index_rows(RecordFile& file, CsvReader& reader,
   for (std::size_t f = 0; f < file.n_files(); ++f) {
     const std::int64_t before = file.size();
     if (f > 0) reader.begin_file(file.name(f));
+    reader.look_at(file.head(f));
     csv_rows(file.lines(f))([&](const Line& row) {
       if (!reader.read(row, cells)) return;
       file.add(row.at);
@@ -243,8 +284,9 @@ void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_vie
   const std::vector<std::string> cells = cells_in(file, reader, record);
   for (std::size_t k = 0; k < columns.size(); ++k) {
     const std::string& cell = cells[columns[k]];
-    const std::optional<double> number = is_missing(cell) ? std::nullopt : number_in(cell);
-    if (!number && !is_missing(cell)) file.refuse_changed();
+    const bool missing = reader.is_missing(cell);
+    const std::optional<double> number = missing ? std::nullopt : number_in(cell);
+    if (!number && !missing) file.refuse_changed();
     numbers[k] = number.value_or(std::numeric_limits<double>::quiet_NaN());
   }
 }
@@ -265,12 +307,10 @@ std::size_t CsvReader::column(const std::string& name) const {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc() && end == name.data() + name.size() && number >= 1 && number <= n_columns_)
     return number - 1;
-  std::string known;
-  for (std::size_t c = 0; c < header_.size(); ++c) known += (c > 0 ? ", " : "") + column_name(c);
   throw Error(ErrorKind::usage, name_, "has no column '" + name + "'",
               header_.empty() ? "The file has no header line; give a column's number, 1 to " +
                                     std::to_string(n_columns_) + ", or set data.header = \"yes\""
-                              : "Columns: " + known);
+                              : "Columns: " + names());
 }
 
 void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {
@@ -291,16 +331,12 @@ std::string CsvReader::column_name(std::size_t column) const {
 double CsvReader::number(const std::string& cell, std::size_t line, std::size_t column, Missing missing) const {
   if (is_missing(cell)) {
     if (missing == Missing::as_nan) return std::numeric_limits<double>::quiet_NaN();
-    refuse(line, column, "a number is missing", "Fill in the number, remove the line, or set data.missing");
+    refuse(line, column, trimmed(cell).empty() ? "a number is missing" : in_quotes(cell) + ": a number is missing",
+           "Fill in the number, remove the line, or set data.missing");
   }
   const std::optional<double> value = number_in(cell);
   const std::string shown = in_quotes(cell);
-  if (!value)
-    refuse(line, column, shown + " is not a number",
-           separator() == ';' && cell.find(',') != std::string::npos
-               ? "Write decimals with a point, such as 1.5"
-               : "Name the columns of numbers in data.columns. A missing value is an empty cell, NaN, NA, N/A, null "
-                 "or ?");
+  if (!value) refuse(line, column, shown + " is not a number", number_advice(cell));
   if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
   if (!std::isfinite(static_cast<float>(*value)))
     refuse(line, column, shown + " is too large: models compute with numbers up to 3.4e38",

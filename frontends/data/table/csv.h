@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/data/batch/records.h"
+#include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
@@ -22,22 +23,27 @@ struct CsvLimits {
 struct CsvFormat {
   enum class Header : std::uint8_t { automatic, yes, no };
   char separator = 0;  // 0: tab, semicolon or comma, the first of them that the first line has
-  // automatic: the first line has names when none of its cells is a number, a date or a word for a missing value.
-  Header header = Header::automatic;
-  // Of data.header and data.separator. Throws Error(usage).
-  static CsvFormat of(const std::string& header, const std::string& separator);
+  Header header = Header::automatic;  // automatic: form_of (first_rows.h) decides
+  std::vector<std::string> missing = {};  // words for missing values, in capitals or not; of numbers any notation
+  std::vector<std::string> names = {};    // columns that a model has: a first line that has them all is a header
+
+  // An empty cell, NaN with any sign, or one of the words.
+  bool is_missing(std::string_view cell) const;
+  // Of the keys in section data of these names. Throws Error(usage).
+  static CsvFormat of(const std::string& header, const std::string& separator,
+                      const std::vector<std::string>& missing_values);
 };
 
-// A word that stands for a missing value: an empty cell, NaN, NA, N/A, null or ?, in capitals or not.
-bool is_missing(std::string_view cell);
-// The number in a cell, which may be infinite; nothing when there is none.
-std::optional<double> number_in(std::string_view cell);
-std::string_view trimmed(std::string_view cell);
+std::string listed(std::span<const std::string> names);  // "a, b, c"; of many the first ones and how many
+std::string lowered(std::string_view cell);  // trimmed, in small letters
+bool is_csv_name(std::string_view file);      // ends in .csv or .csv.gz
 inline constexpr const char* k_close_quotes = "Close each quoted cell; write \"\" for a quote in it";
 // The first of tab and semicolon outside quotes in a line, else a comma.
 char separator_of(std::string_view line);
-// A row into cells, appended; returns the index of the cell with a quote out of place, or npos.
-std::size_t split_csv_line(std::string_view row, char separator, std::vector<std::string>& cells);
+// A row into cells, appended; returns the index of the cell with a quote out of place, or npos. `quoted`: which cells
+// stood in quotes.
+std::size_t split_csv_line(std::string_view row, char separator, std::vector<std::string>& cells,
+                           std::vector<bool>* quoted = nullptr);
 
 // Puts lines together to rows: a line that ends inside a quoted cell goes on with the next one (RFC 4180). Line breaks
 // within a cell become \n.
@@ -68,6 +74,9 @@ class CsvReader {
   explicit CsvReader(std::string name, std::size_t max_columns = CsvLimits{}.max_columns, CsvFormat format = {})
       : name_(std::move(name)), max_columns_(max_columns), format_(format) {}
 
+  // What the file that follows begins with decides about its header, and about its separator where it is the first one.
+  // Without this the first line decides by itself.
+  void look_at(std::string_view head);
   // The cells of the next row; false when it is blank or the header. Throws Error(input_file) on a row of another width
   // than the first one, a quote out of place, too many columns, and text that is not UTF-8.
   bool read(const Line& row, std::vector<std::string>& cells);
@@ -76,9 +85,14 @@ class CsvReader {
   // The cells of a row that was read before; nothing when it is another one now.
   std::optional<std::vector<std::string>> read_again(std::string_view row) const;
 
+  const std::string& name() const { return name_; }  // of the file
   std::size_t n_columns() const { return n_columns_; }
   const std::vector<std::string>& header() const { return header_; }  // empty when there is none
   char separator() const { return format_.separator; }                // 0 before the first line
+  bool is_missing(std::string_view cell) const { return format_.is_missing(cell); }
+  // Lines of Task::notes() and Task::warnings() about the form of the files.
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // Index of a header name, of a number from 1, or of the last column for "". Throws
   // Error(usage) with the names there are, also when the header has the name twice.
   std::size_t column(const std::string& name) const;
@@ -96,14 +110,19 @@ class CsvReader {
                            const std::string& next = {}) const;
   // "900 rows, header found, columns a, b, c"
   std::string found(std::int64_t n_rows) const;
+  std::string names() const;  // listed(), of the header
 
  private:
   bool takes_as_header(const Line& line, std::vector<std::string>& cells);
+  [[noreturn]] void refuse_width(const Line& line, const std::vector<std::string>& cells) const;
 
   std::string name_;
   std::size_t max_columns_;
   CsvFormat format_;
   bool first_ = true;  // the next line is the first one of its file
+  bool is_first_file_ = true;
+  std::optional<bool> has_header_;  // the file that is read, where look_at saw it
+  std::vector<std::string> notes_, warnings_;
   std::size_t n_columns_ = 0;
   std::vector<std::string> header_;
 };

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "frontends/data/dates/date_words.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -43,34 +45,89 @@ void SeriesPiece::interpolate(std::int64_t until) {
 }
 
 SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
-    : file_(std::move(file)), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
-  find_dates(format);
-  reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format.csv);
-  read_rows(format);
+    : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
+  find_dates();
+  reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
+  read_rows();
+}
+
+SeriesFormat SeriesRows::format_of_others() const {
+  SeriesFormat format = format_;
+  for (std::size_t s = 0; s < n_series(); ++s) format.columns[s] = column_name(s);
+  format.known = KnownTable::of(reader_);
+  format.date = date_column();
+  format.is_trained = true;
+  if (dates_->exist()) format.step = step_text(dates_->step());
+  return format;
+}
+
+void SeriesRows::find_columns(std::span<const std::string> cells) {
+  DateColumn date = format_.date;
+  if (format_.known) {
+    std::vector<std::string> names = format_.columns;
+    const bool has_dates = date.name != "none";
+    if (has_dates) names.insert(names.begin(), date.name);  // where tables usually have it
+    columns_ = places_in(reader_, names, *format_.known);
+    if (has_dates) {
+      date.name = reader_.column_name(columns_[0]);
+      columns_.erase(columns_.begin());
+    }
+  } else {
+    columns_ = series_columns(reader_, format_, cells);
+    takes_last_ = reader_.n_columns() > 1 && format_.columns[0].empty() && !format_.is_trained;
+  }
+  dates_.emplace(reader_, date, columns_);
+}
+
+std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
+                                        std::span<const std::string> cells) {
+  std::vector<std::size_t> columns;
+  for (const std::string& name : format.columns) {
+    columns.push_back(reader.column(name));
+    if (!name.empty() || format.is_trained) continue;
+    const std::size_t last = columns.back();
+    const auto is_date = [&](std::size_t c) {
+      const std::string name = reader.header().empty() ? "" : reader.column_name(c);
+      return looks_like_date(cells[c]) || is_date_name(name) || is_date_part_name(name);
+    };
+    std::size_t other = last;
+    while (other > 0 && (is_date(other) || !number_in(cells[other]))) --other;
+    if (last == 0 || !is_date(last)) continue;
+    throw Error(ErrorKind::usage, reader.name(),
+                "the last column, '" + reader.column_name(last) + "', looks like dates (" + in_quotes(cells[last]) +
+                    "), and data.column names no series",
+                "Set data.column = \"" + reader.column_name(other) + "\", or the name of another column");
+  }
+  return columns;
 }
 
 // A first pass, since the number of a row follows from the step of all.
-void SeriesRows::find_dates(const SeriesFormat& format) {
+void SeriesRows::find_dates() {
   std::vector<std::string> cells;
+  reader_.look_at(file_.head());
   csv_rows(file_.lines())([&](const Line& line) {
-    if (dates_ && !dates_->exist()) return;
+    if (dates_ && !dates_->wants_rows()) return;
     if (!reader_.read(line, cells)) return;
-    if (!dates_) {
-      for (const std::string& name : format.columns) columns_.push_back(reader_.column(name));
-      dates_.emplace(reader_, format.date, columns_, cells);
-    }
-    if (dates_->exist()) dates_->see(reader_, cells, line.number);
+    if (!dates_) find_columns(cells);
+    dates_->see(reader_, cells, line.number);
   });
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
-  if (dates_->exist()) dates_->finish(file_.name());
+  dates_->finish(reader_, file_.name());
+  if (!dates_->exist()) return;
+  const std::string step = step_text(dates_->step());
+  if (!format_.step.empty() && step != format_.step && dates_->first() < dates_->last())
+    throw Error(ErrorKind::input_file, file_.name(),
+                "has a row every " + step + "; the model was trained on one every " + format_.step,
+                "Give data of the same step");
 }
 
-void SeriesRows::read_rows(const SeriesFormat& format) {
-  const auto missing = format.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
+void SeriesRows::read_rows() {
+  const auto missing = format_.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
   std::vector<std::string> cells;
   std::vector<double> last(n_series(), k_gap), now(last), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
   bool begun = false;
+  reader_.look_at(file_.head());
   const auto add_row = [&](const std::vector<double>& values) {
     bool observed = false;
     for (std::size_t s = 0; s < values.size(); ++s) {
@@ -94,7 +151,7 @@ void SeriesRows::read_rows(const SeriesFormat& format) {
     }
     if (dates_->exist()) {
       const std::int64_t here = dates_->number(reader_, cells[dates_->column()], line.number);
-      if (here > number) add_gap(number, here, line.number, format.gaps_refused);
+      if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
       for (; number < here; ++number)
         if (begun) add_row(std::vector<double>(n_series(), k_gap));
     }
@@ -131,11 +188,15 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
 
 std::vector<std::string> SeriesRows::notes() const {
   std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
+  if (takes_last_) found += "series '" + column_name(0) + "' (the last column); ";
   if (dates_->exist())
-    found += "dates in '" + reader_.column_name(dates_->column()) + "' from " + dates_->text(0) + ", a row every " +
-             step_text(dates_->step());
+    found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
+             dates_->text(0) + ", a row every " + step_text(dates_->step());
+  else if (format_.date.name == "none")
+    found += format_.known ? "dates are not used, as in training" : "dates are not used";
   else found += "no date column";
   std::vector<std::string> notes{found};
+  notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
@@ -143,6 +204,12 @@ std::vector<std::string> SeriesRows::notes() const {
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
   return notes;
+}
+
+std::vector<std::string> SeriesRows::warnings() const {
+  std::vector<std::string> all = reader_.warnings();
+  for (const std::string& warning : dates_->warnings()) all.push_back(file_.name() + ": " + warning);
+  return all;
 }
 
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
@@ -178,7 +245,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     const std::string text = file_.text(static_cast<std::int64_t>(block));
-    csv_rows(lines_of(text, k_inside))([&](const Line& line) {
+    csv_rows(lines_of(text))([&](const Line& line) {
       if (t >= end || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
       if (dates_->exist()) {

@@ -10,6 +10,7 @@
 
 #include "frontends/data/batch/records.h"
 #include "frontends/data/table/csv.h"
+#include "frontends/data/table/known_table.h"
 #include "frontends/data/table/series_dates.h"
 
 namespace unroll {
@@ -57,15 +58,22 @@ struct SeriesPiece {
 
 struct SeriesFormat {
   std::vector<std::string> columns;  // of the series; "": the last one
-  std::string date;                  // as ForecastOptions::date
+  DateColumn date;
   CsvFormat csv;
   bool gaps_refused = false;
+  bool is_trained = false;               // a model was trained on these columns
+  std::optional<KnownTable> known = {};  // `columns` and `date` are columns of this table
+  std::string step = {};                 // of its dates, as step_text writes it; "": any
 };
+// The columns of the series, from the first row. Throws Error(usage) when there is no such column, and when the last
+// one is to be taken and looks like dates.
+std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
+                                        std::span<const std::string> cells);
 
 // A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
 // nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what
-// is no table of finite numbers, on irregular dates, on gaps when they are refused, and when a series has no value at
-// all; Error(usage) when there is no such column.
+// is no table of finite numbers, on irregular dates, on dates with another step than that of the format, on gaps when
+// they are refused, and when a series has no value at all; Error(usage) when there is no such column.
 class SeriesRows {
  public:
   // hold: the numbers of all rows; else of every 256th line where it begins, and what each series was before it.
@@ -77,23 +85,34 @@ class SeriesRows {
   const CsvReader& reader() const { return reader_; }
   std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
   const SeriesDates& dates() const { return *dates_; }
+  // How another file is read with the same dates.
+  DateColumn date_column() const {
+    return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
+                           : DateColumn{"none", ""};
+  }
+  // How another file is read with the same columns and dates.
+  SeriesFormat format_of_others() const;
   // The date of a row, or its number from 0.
   std::string place(std::int64_t row) const {
     return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);
   }
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes() const;     // as Task::notes()
+  std::vector<std::string> warnings() const;  // as Task::warnings()
   // Rows that exist; from any thread.
   void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
  private:
-  void find_dates(const SeriesFormat& format);
-  void read_rows(const SeriesFormat& format);
+  void find_dates();
+  void find_columns(std::span<const std::string> cells);
+  void read_rows();
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
   void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
   RecordFile file_;  // a record is a block of rows
+  SeriesFormat format_;
   CsvReader reader_;
   std::vector<std::size_t> columns_;
+  bool takes_last_ = false;  // the series is the last column, since none is named
   std::optional<SeriesDates> dates_;
   std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;
   std::int64_t dropped_ = 0;  // rows before the first one

@@ -2,7 +2,6 @@
 #include "frontends/data/text/pairs.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -15,12 +14,6 @@ namespace unroll {
 
 namespace {
 
-std::string lowered(std::string_view text) {
-  std::string small(trimmed(text));
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
-}
-
 bool is_one_of(const std::string& cell, const std::vector<std::string_view>& words) {
   return std::find(words.begin(), words.end(), lowered(cell)) != words.end();
 }
@@ -28,17 +21,6 @@ bool is_one_of(const std::string& cell, const std::vector<std::string_view>& wor
 bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings) {
   if (name.ends_with(".gz")) name.remove_suffix(3);
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
-}
-bool is_csv_name(std::string_view name) { return has_ending(name, {".csv", ".CSV"}); }
-
-std::vector<std::string> cells_at(std::string_view line, char separator) {
-  std::vector<std::string> cells;
-  for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(separator, at), line.size());
-    cells.emplace_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-  return cells;
 }
 
 }  // namespace
@@ -49,6 +31,7 @@ PairsFormat document_format() {
   format.target_words = {"text", "review", "document", "content", "sentence", "comment", "message", "body"};
   format.expected = "expected a label, one tab and a text";
   format.naming = "Set data.label and data.text to their columns";
+  format.trims_source = true;
   format.target_lines = true;
   return format;
 }
@@ -72,7 +55,7 @@ void PairsReader::begin_file(std::string name) {
 }
 
 std::optional<std::vector<std::string>> PairsReader::cells_of(std::string_view line) const {
-  if (!quoted_) return cells_at(line, format_.csv.separator);
+  if (!quoted_) return cells_between(line, format_.csv.separator);
   std::vector<std::string> cells;
   return split_csv_line(line, format_.csv.separator, cells) == std::string::npos ? std::optional(std::move(cells))
                                                                                  : std::nullopt;
@@ -108,14 +91,10 @@ bool PairsReader::is_json(std::string_view first) const {
 // The texts of the members that `columns_` names. A line needs those of the sides and of the split.
 std::vector<std::string> PairsReader::members_in(const Line& line) const {
   std::vector<std::string> cells(columns_.size());
-  std::vector<JsonMember> members = json_members(line.text, name_, line.number);
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    const auto at = std::find_if(members.begin(), members.end(),
-                                 [&](const JsonMember& m) { return m.is_text && m.name == columns_[c]; });
-    if (at != members.end()) cells[c] = std::move(at->text);
-    else if (c == source_ || c == target_ || (c == split_ && !format_.split.empty()))
-      refuse_line(name_, line.number, "has no text '" + columns_[c] + "'", "Give every line the same members");
-  }
+  const std::vector<JsonMember> members = json_members(line.text, name_, line.number);
+  for (std::size_t c = 0; c < columns_.size(); ++c)
+    if (c == source_ || c == target_ || (c == split_ && !format_.split.empty()))
+      cells[c] = text_of_member(members, columns_[c], name_, line.number);
   return cells;
 }
 
@@ -135,10 +114,18 @@ void PairsReader::begin(const Line& line) {
   if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // its tab is behind the line that was seen first
     refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   if (json_) {
-    for (JsonMember& member : json_members(line.text, name_, line.number))
-      if (member.is_text) columns_.push_back(std::move(member.name));
+    // A side that is no text stays a side, and is refused where it is read.
+    const auto is_side = [&](const std::string& member) {
+      return member == format_.source || member == format_.target || is_one_of(member, format_.source_words) ||
+             is_one_of(member, format_.target_words);
+    };
+    std::string others;
+    for (JsonMember& member : json_members(line.text, name_, line.number)) {
+      if (!member.is_text() && !is_side(member.name)) others += "; " + in_quotes(member.name) + " is " + member.kind;
+      else columns_.push_back(std::move(member.name));
+    }
     if (columns_.size() < 2)
-      refuse_line(name_, line.number, "expected an object with two texts",
+      refuse_line(name_, line.number, "expected an object with two texts" + others,
                   "Write {\"text\": \"...\", \"summary\": \"...\"}");
   } else {
     std::optional<std::vector<std::string>> cells = cells_of(line.text);
@@ -207,6 +194,20 @@ std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   return std::move(*cells);
 }
 
+// The first line of another file, which has the header of the first one, or no header either.
+bool PairsReader::repeats_header(const Line& line) const {
+  std::vector<std::string> cells = cells_of(line.text).value_or(std::vector<std::string>());
+  for (std::string& cell : cells) cell = trimmed(cell);
+  if (has_header_ && cells == columns_) return true;
+  const bool is_other = format_.csv.header != CsvFormat::Header::no && names_sides(cells);
+  if (has_header_ || is_other)
+    refuse_line(name_, line.number,
+                (is_other ? "the file has the header " + listed(cells) : std::string("the file has no header")) +
+                    "; the other file has " + (has_header_ ? listed(columns_) : "no header"),
+                "All files need the same columns, in the same order");
+  return false;
+}
+
 std::optional<TextPair> PairsReader::read(const Line& line) {
   require_utf8(line, name_);
   if (line.text.empty()) return std::nullopt;
@@ -214,11 +215,8 @@ std::optional<TextPair> PairsReader::read(const Line& line) {
     if (!std::exchange(begun_, true)) {
       begin(line);
       if (has_header_ && !json_) return std::nullopt;
-    } else if (has_header_ && !json_) {
-      const auto cells = cells_of(line.text);
-      if (cells && cells->size() == columns_.size() &&
-          std::equal(cells->begin(), cells->end(), columns_.begin(), [](auto& a, auto& b) { return trimmed(a) == b; }))
-        return std::nullopt;
+    } else if (!json_ && repeats_header(line)) {
+      return std::nullopt;
     }
   }
   std::vector<std::string> cells = cells_in(line);
@@ -255,6 +253,7 @@ TextPair PairsReader::pair_in(const RecordFile& file, std::string_view record) c
 TextPair PairsReader::pair_of(std::vector<std::string>& cells, std::size_t line) const {
   for (const std::size_t side : {source_, target_})
     if (format_.joins_lines) std::replace(cells[side].begin(), cells[side].end(), '\n', ' ');
+  if (format_.trims_source) cells[source_] = std::string(trimmed(cells[source_]));
   return {std::move(cells[source_]), std::move(cells[target_]),
           format_.split.empty() ? "" : std::move(cells[split_]), line};
 }

@@ -34,6 +34,7 @@ struct PairsFormat {
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
   std::string_view expected = "expected a source, one tab and its target";
   const char* naming = "Keep these two columns";  // what to do about a file with more columns and no such header
+  bool trims_source = false;  // whether blanks around a source are no part of it
   bool target_lines = false;  // whether a target may have line breaks; a source may not
   bool joins_lines = false;   // whether line breaks are read as blanks, in both sides
 };
@@ -65,6 +66,7 @@ class PairsReader {
  private:
   void begin(const Line& line);
   bool names_sides(const std::vector<std::string>& cells) const;
+  bool repeats_header(const Line& line) const;
   bool is_json(std::string_view first) const;
   char separator_in(std::string_view first) const;
   std::optional<std::vector<std::string>> cells_of(std::string_view line) const;

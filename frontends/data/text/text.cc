@@ -4,31 +4,20 @@
 #include <algorithm>
 
 #include "core/support/text/utf8.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
-
-std::size_t first_not_utf8(std::string_view bytes) {
-  char32_t value = 0;
-  for (std::size_t at = 0; at < bytes.size();)
-    if (!next_character(bytes, at, value)) return at;
-  return std::string_view::npos;
-}
-
-std::string_view how_to_convert(std::string_view start) {
-  return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")  // byte order marks
-             ? "Convert it, for example with iconv -f UTF-16 -t UTF-8"
-             : "Convert it, for example with iconv -f LATIN1 -t UTF-8";
-}
 
 std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name) {
   std::vector<char32_t> text;
   text.reserve(bytes.size());
   for (std::size_t at = 0; at < bytes.size();) {
     char32_t value = 0;
-    if (!next_character(bytes, at, value))
-      throw Error(ErrorKind::input_file, name, "is not UTF-8: bad sequence at byte " + std::to_string(at),
-                  how_to_convert(bytes));
+    if (!next_character(bytes, at, value)) {
+      const TextFault fault = *fault_in(bytes);
+      throw Error(ErrorKind::input_file, name, fault.what, fault.next);
+    }
     text.push_back(value);
   }
   return text;

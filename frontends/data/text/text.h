@@ -10,13 +10,6 @@
 
 namespace unroll {
 
-// The offset of the first byte that is not UTF-8 (overlong forms, surrogates and values above U+10FFFF are not), npos
-// when there is none.
-std::size_t first_not_utf8(std::string_view bytes);
-
-// The advice for a text whose first bytes are these, and which is not UTF-8.
-std::string_view how_to_convert(std::string_view start);
-
 // Throws Error(input_file) naming `name` and the offset of the first byte that is not UTF-8.
 std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name);
 void append_utf8(std::string& to, char32_t character);

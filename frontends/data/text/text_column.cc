@@ -16,13 +16,7 @@ namespace {
 std::vector<std::string> cells_of(const std::string& line, char separator, bool quoted) {
   std::vector<std::string> cells;
   if (quoted && split_csv_line(line, separator, cells) == std::string::npos) return cells;
-  cells.clear();
-  for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(separator, at), line.size());
-    cells.push_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-  return cells;
+  return cells_between(line, separator);
 }
 
 }  // namespace
@@ -54,9 +48,7 @@ std::optional<std::string> TextColumn::cell(const std::string& line, std::int64_
   }
   if (form_ == Form::json) {
     if (line.empty()) return "";
-    for (JsonMember& member : json_members(line, file_, where))
-      if (member.is_text && member.name == column_) return std::move(member.text);
-    refuse_line(file_, where, "has no text '" + column_ + "'");
+    return text_of_member(json_members(line, file_, where), column_, file_, where);
   }
   std::vector<std::string> cells = cells_of(line, separator_, form_ == Form::csv);
   if (first && place_ < cells.size() && trimmed(cells[place_]) == column_) return std::nullopt;  // the header

@@ -5,7 +5,7 @@
 
 #include "core/support/interruption.h"
 #include "core/support/text/utf8.h"
-#include "frontends/data/text/text.h"
+#include "frontends/data/text/encoding.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -35,6 +35,14 @@ std::string TextBlocks::read(std::size_t begin, std::size_t end) const {
   return text;
 }
 
+std::string TextBlocks::text(std::string bytes) const {
+  return skips_marks_ ? without_marks(std::move(bytes)) : bytes;
+}
+
+void TextBlocks::for_each_text(const std::function<void(std::string_view text)>& take) const {
+  for_each([&](std::string_view bytes, std::size_t) { take(text(std::string(bytes))); });
+}
+
 void TextBlocks::for_each(const std::function<void(std::string_view text, std::size_t at)>& take) const {
   for (std::size_t at = begin_; at < end_;) {
     check_interruption();
@@ -50,7 +58,7 @@ BlockTokens::BlockTokens(TextBlocks text, Tokenizer tokenizer, std::size_t kept,
       kept_(std::max<std::size_t>(kept, 1)) {
   text_.for_each([&](std::string_view block, std::size_t at) {
     blocks_.push_back({at, n_tokens_});
-    n_tokens_ += static_cast<std::int64_t>(tokenizer_.encode(block, name_).size());
+    n_tokens_ += static_cast<std::int64_t>(tokenizer_.encode(text_.text(std::string(block)), name_).size());
   });
   blocks_.push_back({text_.end(), n_tokens_});
 }
@@ -65,7 +73,8 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
     if (k.used < oldest->used) oldest = &k;
   }
   *oldest = {};  // what it held goes before more is made
-  std::vector<std::int32_t> ids = tokenizer_.encode(text_.read(blocks_[block].at, blocks_[block + 1].at), name_);
+  const std::string text = text_.text(text_.read(blocks_[block].at, blocks_[block + 1].at));
+  std::vector<std::int32_t> ids = tokenizer_.encode(text, name_);
   if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)
     throw Error(ErrorKind::input_file, name_, "changed while it was in use",
                 "Do not modify the file while it is in use");

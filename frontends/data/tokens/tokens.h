@@ -38,17 +38,23 @@ class TokenList : public Tokens {
 // character.
 class TextBlocks {
  public:
-  TextBlocks(std::shared_ptr<const Vfs::Reader> file, std::size_t begin, std::size_t end, std::size_t block)
-      : file_(std::move(file)), begin_(begin), end_(end), block_(block) {}
-  // Calls `take` with each block and where it begins in the file.
-  void for_each(const std::function<void(std::string_view text, std::size_t at)>& take) const;
+  // `skips_marks`: text() leaves out byte order marks at the beginning of lines, which joined files have there.
+  TextBlocks(std::shared_ptr<const Vfs::Reader> file, std::size_t begin, std::size_t end, std::size_t block,
+             bool skips_marks)
+      : file_(std::move(file)), begin_(begin), end_(end), block_(block), skips_marks_(skips_marks) {}
+  // Calls `take` with each block, as it is in the file, and where it begins there.
+  void for_each(const std::function<void(std::string_view bytes, std::size_t at)>& take) const;
   std::string read(std::size_t begin, std::size_t end) const;
+  // What tokenizers read of such a block.
+  std::string text(std::string bytes) const;
+  void for_each_text(const std::function<void(std::string_view text)>& take) const;
   std::size_t begin() const { return begin_; }
   std::size_t end() const { return end_; }
 
  private:
   std::shared_ptr<const Vfs::Reader> file_;
   std::size_t begin_, end_, block_;
+  bool skips_marks_;
 };
 
 // Holds 16 bytes for each block and the tokens of the last `kept` blocks that were read.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/ir/shapes/input_range.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
@@ -167,6 +168,7 @@ class CellRun {
     inputs.insert(inputs.end(), body.sequences().begin(), body.sequences().end());
     inputs.insert(inputs.end(), body.constants().begin(), body.constants().end());
     if (lengths) inputs.push_back(lengths);
+    require_lengths(lengths, x.shape()[0]);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
                                 {"states", static_cast<std::int64_t>(initial.size())},

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/support/text/shell_word.h"
 #include "unroll/run.h"
 
 namespace unroll::onnx {
@@ -28,7 +29,7 @@ Tensor iota_of(const Shape& shape, std::int64_t first) {
 }  // namespace
 
 void LayerWalk::refuse(const std::string& what) const {
-  const std::string next = "`unroll run " + model_.file + "` runs the model without importing it";
+  const std::string next = "`unroll run " + shell_word(model_.file) + "` runs the model without importing it";
   if (call_) call_->unsupported(what, next);
   throw Error(ErrorKind::unsupported, model_.file, place + ": " + what, next);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/python/errors.h"
 #include "frontends/python/network/value.h"
 #include "unroll/error.h"
 #include "unroll/model.h"
@@ -204,7 +205,7 @@ void add_attention(nb::module_& module) {
 
 void add_losses(nb::module_& module) {
   module.def("softmax_cross_entropy", binary<softmax_cross_entropy>, "logits"_a, "labels"_a,
-             "Logits [..., V] and int32 labels [...] -> losses [...]. A label outside of 0, ..., V - 1 has loss 0.");
+             "Logits [..., V] and int32 labels 0, ..., V - 1 [...] -> losses [...]. A negative label has loss 0.");
   module.def("bce", binary<bce>, "logits"_a, "target"_a,
              "Binary cross-entropy of logits with targets from 0 to 1, for each element.");
   module.def("mse", binary<mse>, "prediction"_a, "target"_a, "Squared error of each element.");
@@ -233,6 +234,9 @@ void add_recurrent(nb::module_& module) {
     RecurrentModelOptions model{.cell = cell, .hidden = hidden, .layers = layers, .bidirectional = bidirectional,
                                 .bias = bias, .dropout = dropout, .projection = projection,
                                 .nonlinearity = nonlinearity};
+    if (dropout > 0 && layers == 1)
+      warn("dropout has no effect with layers = 1: it acts between layers. For the output write "
+           "layers.dropout(y, rate)");
     if (!step.empty()) model.cells.push_back({.name = cell, .states = step_states, .step = step});
     const std::vector<Value> initial = states ? plain(x, *states) : std::vector<Value>();
     const CellLayerResult result = recurrent_model(x.scope(name), x.get(), model, initial,
@@ -240,7 +244,8 @@ void add_recurrent(nb::module_& module) {
     Values after;
     for (const Value& v : result.states) after.push_back(x.with(v));
     return std::pair(x.with(result.y), after);
-  });
+  }, "x"_a, "cell"_a, "hidden"_a, "layers"_a, "bidirectional"_a, "dropout"_a, "bias"_a, "nonlinearity"_a,
+             "projection"_a, "step"_a, "variables"_a, "name"_a, "states"_a.none(), "lengths"_a.none());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "unroll/error.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace unroll::python {
 
@@ -96,7 +97,7 @@ void add_network_model(nb::module_& module) {
     BuiltNetwork built = build_network(shared_function, std::move(specs));
     return network_model(shared_function, std::move(built.inference), {initialize(built.parameters, seed), {}}, backend,
                          threads);
-  });
+  }, "network"_a, "inputs"_a, "seed"_a, "backend"_a, "threads"_a);
 }
 
 }  // namespace unroll::python

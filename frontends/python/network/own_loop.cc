@@ -43,19 +43,22 @@ NetworkTrainer::NetworkTrainer(LossNetwork functions, const nb::dict& example, c
   const TensorMap start = tensors_of(parameters);
   const nb::gil_scoped_release release;
   backend_ = make_backend(backend, {.threads = threads});
-  TrainerOptions options = trainer_options(settings);
-  options.warn = [](const std::string& text) {
+  TrainerOptions options = trainer_options(settings, [](const std::string& text) {
     const nb::gil_scoped_acquire lock;
     warn(text);
-  };
+  });
+  accumulate_ = options.accumulate;
   trainer_ = std::make_unique<Trainer>(make_task(batch_of(lent), network_with_loss(functions_)), *backend_,
                                        std::move(options));
   if (!start.empty()) trainer_->set_parameters(start);
 }
 
-nb::dict NetworkTrainer::update(const nb::dict& batch, std::optional<double> lr) {
-  Borrowed lent = borrowed_tensors(batch);
-  const UpdateResult result = alone([&] { return trainer_->update(batch_of(lent), lr); });
+nb::dict NetworkTrainer::update(const std::vector<nb::dict>& arrays, std::optional<double> lr) {
+  std::vector<Borrowed> lent;
+  for (const nb::dict& of_batch : arrays) lent.push_back(borrowed_tensors(of_batch));
+  std::vector<Batch> batches;
+  for (Borrowed& borrowed : lent) batches.push_back(batch_of(borrowed));
+  const UpdateResult result = alone([&] { return trainer_->update(batches, lr); });
   nb::dict report;
   report["update"] = result.update;
   report["loss"] = result.loss;
@@ -109,14 +112,16 @@ void add_own_loop(nb::module_& module) {
               int threads) {
              new (self) NetworkTrainer({shared(network), shared(loss), inputs, targets}, example, settings, parameters,
                                        backend, threads);
-           })
-      .def("update", &NetworkTrainer::update, "batch"_a, "lr"_a.none())
-      .def("evaluate", &NetworkTrainer::evaluate)
-      .def("predict", &NetworkTrainer::predict)
+           }, "network"_a, "loss"_a, "inputs"_a, "targets"_a, "batch"_a, "settings"_a, "parameters"_a, "backend"_a,
+              "threads"_a)
+      .def("update", &NetworkTrainer::update, "batches"_a, "lr"_a.none())
+      .def_prop_ro("accumulate", &NetworkTrainer::accumulate)
+      .def("evaluate", &NetworkTrainer::evaluate, "batch"_a)
+      .def("predict", &NetworkTrainer::predict, "inputs"_a)
       .def("state_dict", &NetworkTrainer::state_dict)
-      .def("load_state_dict", &NetworkTrainer::load_state_dict)
-      .def("save", &NetworkTrainer::save)
-      .def("load", &NetworkTrainer::load)
+      .def("load_state_dict", &NetworkTrainer::load_state_dict, "parameters"_a)
+      .def("save", &NetworkTrainer::save, "path"_a)
+      .def("load", &NetworkTrainer::load, "path"_a)
       .def_prop_ro("updates", &NetworkTrainer::updates);
 }
 

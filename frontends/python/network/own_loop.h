@@ -4,13 +4,13 @@
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/support/forked.h"
 #include "frontends/python/network/training.h"
 #include "unroll/backend.h"
 
@@ -23,7 +23,9 @@ class NetworkTrainer {
   // The example shows names, dtypes and shapes. No parameters: they are drawn from the seed.
   NetworkTrainer(LossNetwork functions, const nanobind::dict& example, const std::vector<std::string>& settings,
                  const nanobind::dict& parameters, const std::string& backend, int threads);
-  nanobind::dict update(const nanobind::dict& batch, std::optional<double> lr);
+  // With the gradient of all batches as one: 1 to `accumulate` of them.
+  nanobind::dict update(const std::vector<nanobind::dict>& batches, std::optional<double> lr);
+  std::int64_t accumulate() const { return accumulate_; }
   nanobind::dict evaluate(const nanobind::dict& batch);
   nanobind::dict predict(const nanobind::dict& inputs);
   nanobind::dict state_dict();
@@ -40,7 +42,8 @@ class NetworkTrainer {
   LossNetwork functions_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<std::atomic_flag> used_ = std::make_unique<std::atomic_flag>();
+  std::int64_t accumulate_ = 1;
+  std::unique_ptr<UseFlag> used_ = std::make_unique<UseFlag>();
 };
 
 void add_own_loop(nanobind::module_& module);

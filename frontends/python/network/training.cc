@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/train/update/loss_weight.h"
 #include "frontends/cli/config/job.h"
 #include "frontends/cli/run/run_folder.h"
 #include "frontends/python/arrays.h"
@@ -84,21 +85,39 @@ MetricValue metric_of(const std::string& name, nb::handle given, const std::shar
           scalar(at->scope.graph(), DType::f32, static_cast<double>(value.shape().elements()))};
 }
 
+Value loss_of(nb::handle given, const std::shared_ptr<Building>& at, const std::string& what) {
+  const Value loss = value_of(given, at, what);
+  if (loss.rank() != 0)
+    throw Error(ErrorKind::shape, "loss", what + " must be a scalar, got " + loss.type().text(),
+                "Return layers.mean(loss)");
+  return loss;
+}
+
+// A value, or a sum and what it is a sum of: a tuple whose second part is no dict of metrics.
 void add_loss(TaskGraph& graph, const nb::object& answer, const std::shared_ptr<Building>& at, std::int64_t batch) {
   nb::object loss = answer;
-  if (nb::isinstance<nb::tuple>(answer)) {
-    const auto parts = nb::cast<nb::tuple>(answer);
-    if (parts.size() != 2 || !nb::isinstance<nb::dict>(parts[1]))
-      throw Error(ErrorKind::usage, "loss", "must return a value, or a value and a dict of metrics");
-    loss = parts[0];
-    for (const auto& [name, value] : nb::cast<nb::dict>(parts[1]))
-      graph.metrics.push_back(metric_of(cast_to<std::string>(name, "loss", "a name"), value, at));
+  const auto pair = [](const nb::object& given) {
+    const auto parts = nb::cast<nb::tuple>(given);
+    if (parts.size() != 2)
+      throw Error(ErrorKind::usage, "loss",
+                  "must return a value, or a sum and a count, alone or with a dict of metrics");
+    return std::pair<nb::object, nb::object>(parts[0], parts[1]);
+  };
+  if (nb::isinstance<nb::tuple>(loss) && nb::isinstance<nb::dict>(pair(loss).second)) {
+    const auto [value, metrics] = pair(loss);
+    for (const auto& [name, metric] : nb::cast<nb::dict>(metrics))
+      graph.metrics.push_back(metric_of(cast_to<std::string>(name, "loss", "a name"), metric, at));
+    loss = value;
   }
-  graph.loss = value_of(loss, at, "the loss");
-  if (graph.loss.rank() != 0)
-    throw Error(ErrorKind::shape, "loss", "must return a scalar, got " + graph.loss.type().text(),
-                "Return layers.mean(loss)");
-  graph.weight = scalar(at->scope.graph(), graph.loss.dtype(), static_cast<double>(batch));
+  if (nb::isinstance<nb::tuple>(loss)) {
+    const auto [sum, count] = pair(loss);
+    const Value n = cast(loss_of(count, at, "the count of the loss"), DType::f32), none = scalar_like(n, 0);
+    graph.loss = loss_of(sum, at, "the sum of the loss") / select(equal(n, none), scalar_like(n, 1), n);
+    graph.weight = n;
+    return;
+  }
+  graph.loss = loss_of(loss, at, "the loss");
+  state_weight(at->scope, graph, scalar(at->scope.graph(), graph.loss.dtype(), static_cast<double>(batch)));
 }
 
 }  // namespace
@@ -120,7 +139,8 @@ Network network_with_loss(const LossNetwork& functions) {
   };
 }
 
-TrainerOptions trainer_options(const std::vector<std::string>& settings) {
+TrainerOptions trainer_options(const std::vector<std::string>& settings,
+                               const std::function<void(const std::string&)>& warn) {
   cli::Config config;
   for (const std::string& setting : settings) config.apply_setting(setting);
   using cli::k_owner;
@@ -137,6 +157,8 @@ TrainerOptions trainer_options(const std::vector<std::string>& settings) {
   }
   TrainerOptions options = cli::trainer_options(config);
   options.estimate_seconds = 0;
+  options.warn = warn;
+  for (const std::string& line : config.settings_without_effect(cli::k_trained)) warn(line);
   return options;
 }
 
@@ -148,10 +170,10 @@ TensorDataset dataset_of(const NetworkTrainRequest& request) {
 }
 
 FinishedRun train_with(const NetworkTrainRequest& request, Listener& listener) {
-  TrainerOptions options = trainer_options(request.settings);
+  TrainerOptions options =
+      trainer_options(request.settings, [&](const std::string& text) { listener.warn(text); });
   options.folder = request.folder;
   options.resume = request.resume;
-  options.warn = [&](const std::string& text) { listener.warn(text); };
   const LossNetwork& functions = request.functions;
   BuiltNetwork built = build_network(functions.network, specs_of(request.train, functions.inputs));
   const auto backend = make_backend(request.backend, {.threads = request.threads});
@@ -188,9 +210,9 @@ Fields fields_of(const nb::dict& arrays) {
 
 }  // namespace
 
-FinishedRun train_network(const NetworkTrainRequest& request) {
+PythonRun train_network(const NetworkTrainRequest& request) {
   Listener listener(request.on_report);
-  return listener.run([&] { return train_with(request, listener); });
+  return listener.train<PythonRun>(request.folder, [&] { return train_with(request, listener); });
 }
 
 void add_network_training(nb::module_& module) {
@@ -213,7 +235,7 @@ void add_network_training(nb::module_& module) {
                                 .on_report = std::move(on_report),
                                 .backend = backend,
                                 .threads = threads};
-    return PythonRun(train_network(request));
+    return train_network(request);
   }, "network"_a, "loss"_a, "inputs"_a, "targets"_a, "train"_a, "validation"_a, "batch"_a, "validation_share"_a,
              "pad_to_multiple"_a, "settings"_a, "parameters"_a, "folder"_a, "resume"_a, "on_report"_a.none(),
              "backend"_a, "threads"_a);

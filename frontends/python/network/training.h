@@ -15,15 +15,17 @@ namespace unroll::python {
 
 struct LossNetwork {
   Function network;  // takes the input fields by name, returns a value or a dict of them
-  // Takes what the network returned and a dict of all fields; returns a scalar, or it and a dict of metrics: a value,
-  // whose mean over all elements is reported, or a tuple of a sum and a count.
+  // Takes what the network returned and a dict of all fields; returns a scalar, or a tuple of a sum and a count; or
+  // that and a dict of metrics: a value, whose mean over all elements is reported, or such a tuple.
   Function loss;
   std::vector<std::string> inputs, targets;  // fields
 };
 // The loss is left out where a batch has inputs only.
 Network network_with_loss(const LossNetwork& functions);
-// Keys of a config, "train.lr=0.01". Throws Error(usage) on one that a trainer does not read.
-TrainerOptions trainer_options(const std::vector<std::string>& settings);
+// Keys of a config, "train.lr=0.01". Throws Error(usage) on one that a trainer does not read, and warns of one without
+// effect.
+TrainerOptions trainer_options(const std::vector<std::string>& settings,
+                               const std::function<void(const std::string&)>& warn);
 
 struct NetworkTrainRequest {
   LossNetwork functions;
@@ -38,7 +40,7 @@ struct NetworkTrainRequest {
   int threads = 0;
 };
 // As train(). Both functions are called once for each shape of batches, with Python's lock.
-FinishedRun train_network(const NetworkTrainRequest& request);
+PythonRun train_network(const NetworkTrainRequest& request);
 
 void add_network_training(nanobind::module_& module);
 

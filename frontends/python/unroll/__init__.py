@@ -10,8 +10,6 @@
 
 unroll.layers builds networks out of layer functions, and trains them.
 """
-import os
-
 from . import _arguments, _core, layers
 from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
                     NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
@@ -24,7 +22,7 @@ __all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "I
 
 def load(path, backend="cpu", threads=0):
     """Load a model that training wrote: a run folder or a safetensors file. With threads=0 it uses all processors."""
-    return _core._load(os.fspath(path), backend, threads)
+    return _core._load(_arguments.path("unroll.load: path", path), backend, threads)
 
 
 def train(config, out=None, *, settings=None, resume=False, on_report=None):
@@ -38,11 +36,12 @@ def train(config, out=None, *, settings=None, resume=False, on_report=None):
     on_report   a function that gets a dict for each report: update, loss, metrics, validation_loss, ...
                 The run ends and is saved when it returns False.
 
-    Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt. Before the first update, while data
-    are read, it ends the call and nothing is written.
+    Ctrl-C ends the run after its update, saves it and raises KeyboardInterrupt, whose attribute `run` is the Run so
+    far. Before the first update, while data are read, it ends the call and nothing is written.
     """
-    return _core._train(*_text_of(config), _arguments.settings(settings), "" if out is None else os.fspath(out), resume,
-                        on_report)
+    return _core._train(*_text_of(config), _arguments.settings(settings),
+                        "" if out is None else _arguments.path("unroll.train: out", out), resume,
+                        None if on_report is None else _arguments.function("unroll.train: on_report", on_report))
 
 
 def build(config, *, settings=None):
@@ -53,7 +52,7 @@ def build(config, *, settings=None):
 
 def _text_of(config):
     """A path and False, or the text of a dict and True."""
-    return (_toml(config), True) if isinstance(config, dict) else (os.fspath(config), False)
+    return (_toml(config), True) if isinstance(config, dict) else (_arguments.path("config", config), False)
 
 
 def _toml(table, path=""):

@@ -39,7 +39,6 @@ __all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "bce", "ce
            "where"]
 
 States = Union[Sequence[Value], None]
-_DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "bool": "b8"}
 
 
 def rnn(x: Value, hidden: int, *, layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
@@ -88,6 +87,7 @@ def cell(x: Value, hidden: int, step: str, *, variables: Sequence[str] = ("h",),
 
     variables   names of the states in the text; the first one is the output, unless the text assigns y
     """
+    _arguments.require(isinstance(step, str), "layers.cell: step", "a cell in text or the name of one", step)
     is_text = "=" in step
     return _core._recurrent(x, "own" if is_text else step, hidden, layers, bidirectional, dropout, True, "tanh", 0,
                             step if is_text else "", list(variables) if is_text else [], name, states, lengths)
@@ -104,11 +104,9 @@ def model(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
                  first: {"ids": ("int32", "T", "B")}. One letter has one size in a run.
     parameters   a dict of arrays or tensors by name, or a safetensors file; None: drawn from `seed`, as PyTorch does
     """
-    specs = []
-    for name, axes in inputs.items():
-        axes = list(axes)
-        dtype = str(axes.pop(0)) if axes and axes[0] in _DTYPES else "float32"
-        specs.append((name, _DTYPES[dtype], [str(axis) for axis in axes]))
+    _arguments.function("layers.model: network", network)
+    _arguments.mapping("layers.model: inputs", "axes by name", inputs)
+    specs = [_arguments.input_spec(name, axes) for name, axes in inputs.items()]
     result = _core._network(network, specs, seed, backend, threads)
     if parameters is not None:
         result.load_state_dict(_parameters(parameters))
@@ -136,8 +134,10 @@ def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
                   each sequence, and an input NAME_lengths, int32 [B], which the network must take.
     targets       for `loss`, in the same two forms
     loss          takes what `network` returned, and by name those inputs, targets and lengths that its arguments name.
-                  Returns a scalar Value; or a tuple of it and a dict of metrics. A metric is a Value, whose mean over
-                  all elements is reported, or a tuple of a sum and a count.
+                  Returns a scalar Value, or a tuple of a sum and a count; alone, or in a tuple with a dict of
+                  metrics. A metric is a Value, whose mean over all elements is reported, or a tuple of a sum and a
+                  count. Batches of an update (train.accumulate) and of a validation are averaged by the count; without
+                  one a quotient such as masked_mean is averaged by its divisor, and any other loss by the sequences.
     validation    share of the examples, drawn at random, or a tuple of inputs and targets; 0: none
     pad_to_multiple   0: all batches have the steps of the longest sequence. N: those of their own longest sequence,
                   rounded up to a multiple of N; each number of steps is compiled once.
@@ -148,14 +148,18 @@ def train(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
 
     Both functions are called once for each shape of batches, not for each batch.
     """
+    _arguments.function("layers.train: network", network)
     examples = _arguments.fields(inputs, targets)
-    has_own = isinstance(validation, tuple)
+    has_own = isinstance(validation, tuple) and len(validation) == 2
+    _arguments.require(has_own or isinstance(validation, (int, float)), "layers.train: validation",
+                       "a share of the examples or a tuple of inputs and targets", validation)
     own = _arguments.fields(*validation) if has_own else {}
     return _core._train_network(
         network, _arguments.by_name(loss, set(examples)), list(inputs), list(targets), examples, own, batch,
         0.0 if has_own else float(validation), pad_to_multiple, _arguments.settings(settings),
-        {} if parameters is None else _parameters(parameters), "" if out is None else os.fspath(out), resume, on_report,
-        backend, threads)
+        {} if parameters is None else _parameters(parameters),
+        "" if out is None else _arguments.path("layers.train: out", out), resume,
+        None if on_report is None else _arguments.function("layers.train: on_report", on_report), backend, threads)
 
 
 class Trainer:
@@ -173,18 +177,23 @@ class Trainer:
     def __init__(self, network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping, targets: Mapping,
                  loss: Callable[..., Value | tuple], *, parameters: Mapping | str | os.PathLike | None = None,
                  settings: Mapping | None = None, backend: str = "cpu", threads: int = 0):
+        _arguments.function("layers.Trainer: network", network)
         batch = _arguments.batch(inputs, targets)
         self._inputs, self._all = set(inputs), set(batch)
         self._trainer = _core._Trainer(network, _arguments.by_name(loss, self._all), list(inputs), list(targets), batch,
                                        _arguments.settings(settings),
                                        {} if parameters is None else _parameters(parameters), backend, threads)
 
-    def update(self, inputs: Mapping, targets: Mapping, lr: float | None = None) -> dict:
+    def update(self, inputs: Mapping | Sequence[Mapping], targets: Mapping | Sequence[Mapping],
+               lr: float | None = None) -> dict:
         """Make one optimizer step and return a dict: update, loss before the step, lr, gradient_norm, metrics, skipped.
 
-        lr replaces the rate of the schedule. A batch whose loss or gradient is not finite is skipped.
+        With train.accumulate = N, inputs and targets are lists of 1 to N batches each, and the gradient is that of one
+        batch that holds them all. lr replaces the rate of the schedule. An update whose loss or gradient is not finite
+        is skipped.
         """
-        return self._trainer.update(_arguments.batch(inputs, targets, self._all), lr)
+        batches = _arguments.batches(inputs, targets, self._trainer.accumulate)
+        return self._trainer.update([_arguments.batch(*each, self._all) for each in batches], lr)
 
     def evaluate(self, inputs: Mapping, targets: Mapping) -> dict:
         """Return loss and metrics of a batch, without dropout."""
@@ -200,15 +209,15 @@ class Trainer:
 
     def load_state_dict(self, parameters: Mapping) -> None:
         """Replace all parameters."""
-        self._trainer.load_state_dict(dict(parameters))
+        self._trainer.load_state_dict(dict(_arguments.mapping("parameters", "arrays by name", parameters)))
 
     def save(self, path: str | os.PathLike) -> None:
         """Write parameters, optimizer state and position to a file, with which load() continues bit for bit."""
-        self._trainer.save(os.fspath(path))
+        self._trainer.save(_arguments.path("Trainer.save: path", path))
 
     def load(self, path: str | os.PathLike) -> None:
         """Continue from a file of save(), or from last.safetensors of a run folder."""
-        self._trainer.load(os.fspath(path))
+        self._trainer.load(_arguments.path("Trainer.load: path", path))
 
     @property
     def updates(self) -> int:
@@ -217,4 +226,6 @@ class Trainer:
 
 
 def _parameters(given):
-    return _core._load_arrays(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else dict(given)
+    if isinstance(given, (str, os.PathLike)):
+        return _core._load_arrays(os.fspath(given))
+    return dict(_arguments.mapping("parameters", "arrays by name, or a file", given))

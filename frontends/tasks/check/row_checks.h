@@ -52,6 +52,10 @@ class DataChecker {
   void vocabulary(const BySplit& tokens, std::int64_t size, const std::string& prefix = {});
   // Counts by label and split.
   void labels(const std::map<std::string, std::array<std::int64_t, 3>>& counts);
+  // Those of Task::warnings().
+  void format(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) warn("format", warning);
+  }
   DataCheck take() { return std::move(check_); }
 
  private:

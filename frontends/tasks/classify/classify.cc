@@ -21,6 +21,18 @@ namespace {
 
 constexpr std::size_t k_max_classes = 65536;
 
+// How many rows have a label that is a word for a missing value.
+using WordLabels = std::map<std::string, std::int64_t, std::less<>>;
+
+std::vector<std::string> word_warnings(const std::string& file, const WordLabels& words) {
+  std::vector<std::string> warnings;
+  for (const auto& [word, n] : words)
+    warnings.push_back(file + ": the label " + in_quotes(word) + " of " + counted(n, "row") +
+                       " is read as a class. If it stands for a missing label, remove these rows, or list such words in "
+                       "data.missing_values");
+  return warnings;
+}
+
 // Classes in the order of their numbers: of texts by bytes, of numbers by value.
 class ClassNames {
  public:
@@ -29,11 +41,15 @@ class ClassNames {
     names_.insert(name);
     return names_.size() <= k_max_classes;
   }
+  // Whether all names, and there are some, are numbers, apart from these words.
+  bool are_numbers_but(const WordLabels& words) const {
+    return names_.size() > words.size() && std::all_of(names_.begin(), names_.end(), [&](const std::string& name) {
+      return number_in(name).has_value() || words.contains(name);
+    });
+  }
   std::vector<std::string> sorted() const {
     std::vector<std::string> names(names_.begin(), names_.end());
-    const bool numbers =
-        std::all_of(names.begin(), names.end(), [](const auto& n) { return number_in(n).has_value(); });
-    if (numbers)
+    if (are_numbers_but({}))
       std::sort(names.begin(), names.end(), [](auto& a, auto& b) { return *number_in(a) < *number_in(b); });
     return names;
   }
@@ -54,10 +70,11 @@ std::vector<std::string> class_names_of(const Metadata& fitted) {
 class Classify : public Task, public TableRows {
  public:
   Classify(const ClassifyOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label"}),
+      : TableRows(checked_options(options, "classify"), std::move(file), {"classify", "label", "data.label", true},
+                  fitted),
         options_(options) {
     read_classes(fitted.empty() ? std::vector<std::string>() : class_names_of(fitted));
-    draw_splits(fitted);
+    draw_splits();
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -107,6 +124,11 @@ class Classify : public Task, public TableRows {
     return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})}};
   }
 
+  std::vector<std::string> warnings() const override {
+    std::vector<std::string> all = reader().warnings();
+    for (std::string& warning : word_warnings(file().name(), words_)) all.push_back(std::move(warning));
+    return all;
+  }
   std::vector<std::string> notes() const override {
     return notes_on("label '" + target_names()[0] + "', " + counted(n_classes(), "class"));
   }
@@ -115,16 +137,20 @@ class Classify : public Task, public TableRows {
   // `known`: the classes of a model, or none.
   void read_classes(std::vector<std::string> known) {
     ClassNames names;
+    std::size_t first_word_line = 0;
     const std::string column[] = {options_.label};
     read(column, [&](std::span<const std::string> cells, std::size_t line) {
       const std::size_t at = targets()[0];
       const std::string name = target_text(cells[at]);
+      if (reader().is_missing(cells[at]) && words_[name]++ == 0) first_word_line = line;
       if (name.find('\n') != std::string::npos)
         reader().refuse(line, at, "the label has a line break", "Write it on one line");
       if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
         reader().refuse(line, at, "the model has no class " + in_quotes(name));
       if (!names.add(name)) refuse_labels(k_max_classes + 1);
     });
+    if (!words_.empty() && names.are_numbers_but(words_))
+      reader().refuse(first_word_line, targets()[0], "the label is missing", "Remove the line");
     class_names_ = known.empty() ? names.sorted() : std::move(known);
     constexpr std::int64_t k_few = 20;  // a small file may have one row of each class
     if (n_classes() > k_few && 2 * n_classes() > file().size()) refuse_labels(class_names_.size());
@@ -148,6 +174,7 @@ class Classify : public Task, public TableRows {
   std::int64_t n_classes() const { return static_cast<std::int64_t>(class_names_.size()); }
 
   ClassifyOptions options_;
+  WordLabels words_;
   std::vector<std::string> class_names_;
   std::map<std::string, std::int32_t, std::less<>> class_numbers_;
 };
@@ -167,7 +194,14 @@ DataCheck check_data(const ClassifyOptions& options, DataSource from, const std:
       [&](std::span<const std::string> targets, Split split) {
         ++labels[std::string(trimmed(targets[0]))][static_cast<std::size_t>(split)];
       },
-      [&](DataChecker& checker) { checker.labels(labels); });
+      [&](DataChecker& checker) {
+        checker.labels(labels);
+        WordLabels words;
+        const CsvFormat format = CsvFormat::of(options.header, options.separator, options.missing_values);
+        for (const auto& [label, n] : labels)
+          if (format.is_missing(label)) words[label] = n[0] + n[1] + n[2];
+        checker.format(word_warnings(name, words));
+      });
 }
 
 }  // namespace unroll

@@ -36,8 +36,6 @@ void DataRows::for_each(const std::function<void(const Row&)>& take) const {
 void DataRows::count(DataChecker& c) const {
   for (std::size_t split = 0; split < rows_.size(); ++split)
     c.figure("rows in " + std::string(k_split_names[split]), static_cast<double>(rows_[split].size()));
-  for (std::size_t split = 1; split < rows_.size(); ++split)
-    if (rows_[split].empty()) c.warn("file", "the " + std::string(k_split_names[split]) + " set has no row");
 }
 
 }  // namespace unroll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/common/pooling.h"
 
+#include "core/ir/shapes/input_range.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
 
@@ -67,6 +68,7 @@ constexpr PoolingRow k_ways[] = {
 }  // namespace
 
 Value live_steps(Value lengths, std::int64_t steps) {
+  require_lengths(lengths, steps);
   const std::int64_t B = lengths.shape()[0];
   return less(iota(lengths.graph(), {steps, B}, 0), reshape(lengths, {1, B}));
 }

@@ -8,39 +8,26 @@
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/file/gzip.h"
 #include "frontends/data/table/csv.h"
+#include "frontends/data/table/known_table.h"
 #include "frontends/data/table/series_rows.h"
-#include "frontends/tasks/table/features.h"
 #include "frontends/tasks/common/prediction_batches.h"
 #include "frontends/tasks/common/task_parts.h"
+#include "frontends/tasks/forecast/forecast_series.h"
+#include "frontends/tasks/table/features.h"
+#include "frontends/tasks/table/table_form.h"
 
 namespace unroll {
-
-namespace {
-
-// The separators that are found by themselves may differ from those of the training file.
-CsvFormat format_of(const Metadata& metadata) {
-  CsvFormat format;
-  const auto at = metadata.find("separator");
-  if (at == metadata.end() || at->second.size() != 1) return format;
-  constexpr std::string_view k_found = "\t;,";
-  if (k_found.find(at->second[0]) == std::string_view::npos) format.separator = at->second[0];
-  return format;
-}
-
-std::string text_or(const Metadata& metadata, const std::string& key, const std::string& otherwise) {
-  return metadata.contains(key) ? get_text(metadata, key) : otherwise;
-}
-
-}  // namespace
 
 struct FeatureReader::State {
   State(const Metadata& metadata, const std::string& name)
       : features(Features::of(metadata)), targets(get_targets(metadata)),
-        reader(name, CsvLimits{}.max_columns, format_of(metadata)),
+        labels(metadata.contains("labels") ? get_list(metadata, "labels") : std::vector<std::string>()),
+        reader(name, CsvLimits{}.max_columns, format_as_trained(metadata, features.columns)),
+        known(known_table(metadata)),
         missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
 
   void find_columns() {
-    places = features.places(reader, targets);
+    places = places_in(reader, features.columns, known);
     const auto is_feature = [&](std::size_t c) { return std::find(places.begin(), places.end(), c) != places.end(); };
     const bool has_more = !reader.header().empty() || reader.n_columns() > places.size();
     for (const std::string& target : targets)
@@ -52,8 +39,9 @@ struct FeatureReader::State {
   }
 
   Features features;
-  std::vector<std::string> targets;
+  std::vector<std::string> targets, labels;  // columns, classes
   CsvReader reader;
+  KnownTable known;
   CsvReader::Missing missing;
   std::vector<std::size_t> places;  // of the features; none before the first row
   std::vector<std::size_t> target_places;
@@ -74,22 +62,19 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   if (s.places.empty()) s.find_columns();
   Row row;
   for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
-  for (const std::size_t c : s.target_places)
-    row.targets.push_back(is_missing(s.cells[c]) ? std::string() : target_text(s.cells[c]));
+  for (const std::size_t c : s.target_places) {
+    std::string text = target_text(s.cells[c]);
+    const bool is_class = std::find(s.labels.begin(), s.labels.end(), text) != s.labels.end();
+    row.targets.push_back(s.reader.is_missing(text) && !is_class ? std::string() : std::move(text));
+  }
   return row;
 }
 
 SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                      std::int64_t rows, std::int64_t steps) {
   require_task(metadata, "forecast", "series_end");
-  SeriesFormat format;
-  for (const SeriesScales& s : get_scales(metadata)) format.columns.push_back(s.column);
-  const std::string missing = text_or(metadata, "missing", "previous");
-  format.date = text_or(metadata, "date", "");
-  format.csv = format_of(metadata);
-  format.gaps_refused = missing == "error";
   constexpr std::size_t k_no_text = 1;  // the file is read in pieces
-  const SeriesRows all(RecordFile(std::move(file), name, k_no_text), format, /*hold=*/false);
+  const SeriesRows all(RecordFile(std::move(file), name, k_no_text), series_format(metadata), /*hold=*/false);
   if (all.size() < rows)
     throw Error(ErrorKind::input_file, name,
                 "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
@@ -97,21 +82,18 @@ SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader
   SeriesEnd end;
   SeriesPiece piece;
   all.read(all.size() - rows, all.size(), piece);
-  if (missing == "interpolate") piece.interpolate(all.size());
+  if (metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") piece.interpolate(all.size());
   end.values = piece.levels;
   for (std::size_t s = 0; s < all.n_series(); ++s) end.columns.push_back(all.column_name(s));
   for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
   end.notes = all.notes();
+  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
   const SeriesDates& dates = all.dates();
   if (!dates.exist()) {
     for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));
     return end;
   }
   end.date = all.reader().column_name(dates.column());
-  const std::string step = step_text(dates.step()), trained = text_or(metadata, "date_step", step);
-  if (step != trained)
-    throw Error(ErrorKind::usage, name, "has a row every " + step + "; the model was trained on one every " + trained,
-                "Give data of the same step");
   const std::int64_t last = steps_between(dates.first(), dates.last(), dates.step()).value_or(0);
   for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(dates.text(last + i));
   return end;

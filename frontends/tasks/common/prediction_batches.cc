@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/tasks/common/prediction_batches.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "core/support/text/in_quotes.h"
@@ -18,6 +19,15 @@ void require_task(const Metadata& metadata, std::string_view task, std::string_v
 
 void refuse_input(std::string_view who, std::size_t index, const std::string& what) {
   throw Error(ErrorKind::usage, who, "input " + std::to_string(index) + ": " + what);
+}
+
+void require_finite(std::string_view who, std::size_t index, std::span<const float> outputs) {
+  const auto bad = std::ranges::find_if_not(outputs, [](float value) { return std::isfinite(value); });
+  if (bad == outputs.end()) return;
+  throw Error(ErrorKind::numeric, who,
+              "input " + std::to_string(index) + ": the model's output is not finite: element " +
+                  std::to_string(bad - outputs.begin()) + " is " + std::to_string(*bad),
+              "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
 }
 
 std::vector<ScoredLabel> ranked(std::span<const float> probabilities, const std::vector<std::string>& labels,

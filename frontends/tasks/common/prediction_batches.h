@@ -67,6 +67,8 @@ void require_task(const Metadata& metadata, std::string_view task, std::string_v
 
 // Error(usage) about input `index` of a span.
 [[noreturn]] void refuse_input(std::string_view who, std::size_t index, const std::string& what);
+// Throws Error(numeric) about input `index` unless all outputs of the model for it are finite.
+void require_finite(std::string_view who, std::size_t index, std::span<const float> outputs);
 
 // The labels by probability, equal ones in the order of the model; at most `top_k`, 0: all.
 std::vector<ScoredLabel> ranked(std::span<const float> probabilities, const std::vector<std::string>& labels,

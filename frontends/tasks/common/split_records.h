@@ -7,18 +7,33 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "frontends/data/table/series_rows.h"
 #include "unroll/trainer.h"
 
 namespace unroll {
 
-// Implemented by the tasks whose metrics are means over examples: rows, sentences, documents, pairs, windows.
-class UNROLL_API SplitExamples {
+// Implemented by all tasks on data: what data.validation and data.test divide.
+class UNROLL_API SplitSizes {
  public:
-  virtual ~SplitExamples() = default;
+  virtual ~SplitSizes() = default;
+  virtual std::int64_t split_size(Split split) const = 0;
+  virtual std::string split_unit() const = 0;  // "row"
+  // What one example of a split needs at least, in words; "" where a unit is enough.
+  virtual std::string split_needs(Split) const { return {}; }
+};
+
+// Implemented by the tasks whose metrics are means over examples: rows, sentences, documents, pairs, windows.
+class UNROLL_API SplitExamples : public SplitSizes {
+ public:
   virtual std::int64_t n_examples(Split split) const = 0;
   virtual bool are_windows() const { return false; }  // of a series
+  virtual bool have_numbers() const { return false; }  // as answers, judged by their absolute error
+  // Why metrics that the task usually has are missing; Task::notes() has these lines too.
+  virtual std::vector<std::string> metric_notes() const { return {}; }
+  std::int64_t split_size(Split split) const override { return n_examples(split); }
+  std::string split_unit() const override { return "row"; }
 };
 
 // Implemented by the tasks whose data are rows of text or sentences.

@@ -36,6 +36,16 @@ std::int64_t get_integer(const Metadata& metadata, const std::string& key) {
 }
 double get_double(const Metadata& metadata, const std::string& key) { return parsed<double>(metadata, key); }
 
+void require_as_trained(const Metadata& fitted, const std::string& file, const std::string& key,
+                        const std::string& given) {
+  const auto trained = fitted.find(key);
+  if (trained == fitted.end() || trained->second == given) return;
+  throw Error(ErrorKind::usage, file,
+              "the model was trained with data." + key + " = " + in_quotes(trained->second) + "; got " +
+                  in_quotes(given),
+              "Leave data." + key + " out: a model reads its inputs as training did");
+}
+
 namespace {
 
 std::string series_key(std::size_t series) { return series == 0 ? "" : "series." + std::to_string(series) + "."; }
@@ -77,7 +87,8 @@ std::vector<SeriesScales> get_scales(const Metadata& m) {
   std::vector<SeriesScales> series;
   for (std::size_t s = 0; s < static_cast<std::size_t>(n_series); ++s) {
     SeriesScales& scales = series.emplace_back();
-    if (n_series > 1) scales.column = get_text(m, series_key(s) + "column");
+    const std::string column = series_key(s) + "column";
+    if (n_series > 1 || m.contains(column)) scales.column = get_text(m, column);
     for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
       scales.ahead.push_back(scale_of(m, scale_key(s, h)));
   }

@@ -25,10 +25,15 @@ const std::string& get_text(const Metadata& metadata, const std::string& key);
 std::int64_t get_integer(const Metadata& metadata, const std::string& key);
 double get_double(const Metadata& metadata, const std::string& key);
 
+// Throws Error(usage) unless the metadata have this value of a setting, which decides what a model reads, or none.
+// `key` is that of the metadata, or of a config with its section: "window" of data.window.
+void require_as_trained(const Metadata& fitted, const std::string& file, const std::string& key,
+                        const std::string& given);
+
 // Of a forecast: what it reads of a series, and gives next, is counted in `scaler`, what it gives k values later in
 // `scaler.k`. The keys of series s > 0 begin with "series.s.".
 struct SeriesScales {
-  std::string column;
+  std::string column;         // "" of an older model, for the last column
   std::vector<ZScore> ahead;  // by distance, one at least, and as many in all series
 };
 void put_scales(Metadata& metadata, std::span<const SeriesScales> series);

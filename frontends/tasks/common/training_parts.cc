@@ -44,9 +44,9 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
     throw Error(ErrorKind::usage, "task",
-                "no rows are left for training: of " + counted(n, "row") + ", validation takes " +
-                    std::to_string(n_validation) + " and test " + std::to_string(n_test),
-                "Lower validation and test, or use more data");
+                "no rows are left for training: of " + counted(n, "row") + ", data.validation takes " +
+                    std::to_string(n_validation) + " and data.test " + std::to_string(n_test),
+                "Lower data.validation or data.test, or use more data");
   const std::vector<std::int64_t> order = permutation(n, seed, 0);
   const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
   SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),

@@ -146,9 +146,10 @@ AttentionNetwork::Encoded AttentionNetwork::encode(Scope& scope, Value ids, Valu
 }
 
 AttentionNetwork::Written AttentionNetwork::decode(Scope& scope, Value ids, std::span<const Value> states,
-                                                   const Memory& memory) const {
+                                                   const Memory& memory, Value lengths) const {
   const Value x = embed(scope, "target", ids, targets);  // [T,N,E]
-  Attended a = input_feeding ? attend_in_steps(scope, x, states, memory) : attend_at_once(scope, x, states, memory);
+  Attended a = input_feeding ? attend_in_steps(scope, x, states, memory)
+                             : attend_at_once(scope, x, states, memory, lengths);
   // P_vocab = softmax(V' (V [s, h*] + b) + b'), eq. 4; without input feeding V' tanh(V [h*, s] + b) + b'.
   const std::int64_t width = tied ? embedding : model.hidden;
   const std::vector<Value> both = input_feeding ? std::vector{a.output, a.context} : std::vector{a.context, a.output};
@@ -165,8 +166,12 @@ AttentionNetwork::Written AttentionNetwork::decode(Scope& scope, Value ids, std:
 }
 
 AttentionNetwork::Attended AttentionNetwork::attend_at_once(Scope& scope, Value x, std::span<const Value> states,
-                                                            const Memory& memory) const {
-  CellLayerResult r = recurrent_model(scope.child("decoder"), x, decoder(), states);
+                                                            const Memory& memory, Value lengths) const {
+  const Scope layers = scope.child("decoder");
+  CellLayerResult r = recurrent_model(layers, x, decoder().without_penalties(), states);
+  // The states go on behind the end of a row.
+  activation_penalties(layers, lengths ? without_padding(r.y, lengths) : r.y, model.activation_penalty,
+                       model.temporal_penalty, lengths);
   const Value query = transpose(r.y, {1, 0, 2});  // [N,T,P]
   const std::int64_t B = memory.values.shape()[0], S = memory.values.shape()[1], M = memory.values.shape()[2];
   const std::int64_t N = query.shape()[0], T = query.shape()[1], P = query.shape()[2];

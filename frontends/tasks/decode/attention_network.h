@@ -58,8 +58,10 @@ struct AttentionNetwork {
     std::vector<Value> states = {};  // after the last step
   };
   // ids i32 [T,N]: the token before each. Parameters "target.weight" (or "embedding.weight"), "decoder.*",
-  // "attention.*", "combine.*", "output.*", "switch.*".
-  Written decode(Scope& scope, Value ids, std::span<const Value> states, const Memory& memory) const;
+  // "attention.*", "combine.*", "output.*", "switch.*". `lengths` i32 [N]: the tokens of each row that penalties look
+  // at; empty: all.
+  Written decode(Scope& scope, Value ids, std::span<const Value> states, const Memory& memory,
+                 Value lengths = {}) const;
   // [T,N,...] in the order of what is written, and the other way round.
   Value reordered(Value x) const;
 
@@ -77,7 +79,8 @@ struct AttentionNetwork {
     Value output, context, weights, covered;  // [...,P], [...,M], as Written
     std::vector<Value> states;
   };
-  Attended attend_at_once(Scope& scope, Value x, std::span<const Value> states, const Memory& memory) const;
+  Attended attend_at_once(Scope& scope, Value x, std::span<const Value> states, const Memory& memory,
+                          Value lengths) const;
   Attended attend_in_steps(Scope& scope, Value x, std::span<const Value> states, const Memory& memory) const;
   Value embed(const Scope& scope, const std::string& side, Value ids, std::int64_t tokens) const;
   std::string embedding_of(const std::string& side) const { return shared_embedding ? "embedding" : side; }

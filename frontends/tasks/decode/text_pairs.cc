@@ -48,7 +48,8 @@ class TextPairsTask : public PairTask, public SplitExamples {
       const Value own = n.likeliest(seen, n.pointer ? as_read(copies) : Value());
       read = sampled_inputs(scope, decoder_, before, n.reordered(own));
     }
-    const Written written = n.decode(scope, read, e.states, e.memory);
+    const Value tokens = reduce_sum(cast(less_equal(scalar_like(by_step, 0), by_step), DType::i32), {0});
+    const Written written = n.decode(scope, read, e.states, e.memory, tokens);
 
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value labels = n.reordered(by_step);

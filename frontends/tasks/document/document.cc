@@ -20,7 +20,7 @@ namespace unroll {
 
 PairsFormat document_format(const DocumentOptions& options) {
   PairsFormat format = document_format();
-  format.csv = CsvFormat::of(options.header, options.separator);
+  format.csv = CsvFormat::of(options.header, options.separator, {});
   format.source = options.label;
   format.target = options.text;
   return format;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels and their probabilities for documents.
 #include "frontends/data/batch/buckets.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/common/prediction_batches.h"
@@ -61,6 +62,7 @@ DocumentReader::DocumentReader(const Metadata& metadata, const TensorMap& parame
 const std::vector<std::string>& DocumentReader::labels() const { return state_->labels; }
 
 void DocumentReader::check(std::string_view text) const {
+  require_text(text, k_document_reader);
   if (const std::string excess = excess_of(document_of(text)); !excess.empty())
     throw Error(ErrorKind::usage, k_document_reader, excess);
 }
@@ -71,6 +73,7 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
   std::vector<Sentences> documents(texts.size());
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;  // of S and W
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    require_text(texts[i], k_document_reader);
     const Document document = document_of(texts[i]);
     if (const std::string excess = excess_of(document); !excess.empty()) refuse_input(k_document_reader, i, excess);
     if (document.empty()) continue;
@@ -89,9 +92,11 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
       for (const std::size_t i : part) batch.push_back(&documents[i]);
       const TensorMap outputs = s.program({S, W, rows})->run(document_inputs(batch, S, W, rows));
       const auto probabilities = outputs.at("probabilities").values<float>();
-      for (std::size_t b = 0; b < part.size(); ++b)
-        results[part[b]].labels =
-            ranked(probabilities.subspan(b * s.labels.size(), s.labels.size()), s.labels, top_k);
+      for (std::size_t b = 0; b < part.size(); ++b) {
+        const auto own = probabilities.subspan(b * s.labels.size(), s.labels.size());
+        require_finite(k_document_reader, part[b], own);
+        results[part[b]].labels = ranked(own, s.labels, top_k);
+      }
     });
   }
   return results;

@@ -2,15 +2,16 @@
 // Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
 // training split, each series by itself.
 #include <algorithm>
-#include <array>
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/batch/shuffle.h"
+#include "frontends/data/text/entry_lines.h"
 #include "frontends/tasks/common/pooling.h"
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/forecast/forecast_series.h"
+#include "frontends/tasks/table/table_form.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
 
@@ -20,9 +21,7 @@ namespace {
 
 class Forecast : public Task, public SplitSeries, public SplitExamples {
  public:
-  // rows: of data.path, and of the files that validation and test have for themselves.
-  Forecast(const ForecastOptions& options, std::array<std::shared_ptr<const SeriesRows>, 3> rows,
-           const std::string& name, const Metadata& fitted)
+  Forecast(const ForecastOptions& options, SeriesOfSplits rows, const std::string& name, const Metadata& fitted)
       : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
     for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
     const std::int64_t n = rows_[0]->size();
@@ -33,6 +32,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
                        validation = test - share(1, options.validation, "validation");
     const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
       if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
+      sizes_[split] = end - begin;
       return targets_between(rows_[split]->observed(), begin, end,
                              {options.window, options.horizon, options.difference ? 1 : 0, stride});
     };
@@ -41,12 +41,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     targets_[1] = between(1, validation, test, 1);
     targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty())
-      throw Error(ErrorKind::usage, name,
-                  counted_are(n, "value") + " too few for a training window of " + std::to_string(options.window),
-                  "Reduce window or horizon, or use more data");
+      refuse_training(n, validation, test, name);
     seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
     if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
-    else use(get_scales(fitted), name);
+    else use(fitted, name);
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
@@ -73,6 +71,14 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   std::int64_t n_examples(Split split) const override { return targets(split).size(); }
   bool are_windows() const override { return true; }
+  bool have_numbers() const override { return true; }
+  std::int64_t split_size(Split split) const override { return sizes_[static_cast<std::size_t>(split)]; }
+  std::string split_unit() const override { return "value"; }
+  std::string split_needs(Split split) const override {
+    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may lie before the split
+    return "data.horizon = " + std::to_string(options_.horizon) +
+           (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
+  }
   std::int64_t n_batches(Split split) const override {
     return (targets(split).size() + options_.batch - 1) / options_.batch;
   }
@@ -118,26 +124,40 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
     const SeriesRows& rows = *rows_[0];
-    m["header"] = rows.reader().header().empty() ? "0" : "1";
-    m["separator"] = std::string(1, rows.reader().separator());
+    put_table_form(m, rows.reader(), options_);
     m["missing"] = options_.missing;
+    m["date"] = rows.date_column().name;
     if (rows.dates().exist()) {
-      m["date"] = rows.reader().column_name(rows.dates().column());
-      m["date_form"] = date_form_name(rows.dates().form());
-      m["date_time"] = rows.dates().has_time() ? "1" : "0";
+      m["date_form"] = rows.dates().format().name();
+      m["date_time"] = rows.dates().format().has_time ? "1" : "0";
       m["date_step"] = step_text(rows.dates().step());
     }
     put_model_options(m, options_.model);
     return m;
   }
 
+  std::vector<std::string> metric_notes() const override {
+    std::vector<std::string> notes;
+    const std::string of = rows_[0]->reader().name() + ": there is no mase";
+    const std::string period = "data.period = " + std::to_string(options_.period);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      if (seasonal_errors_[s] > 0) continue;
+      const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
+      if (options_.period >= sizes_[0])
+        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
+                        "). Set data.period to the length of a season, or to 1");
+      else
+        notes.push_back(series + "in the training set, each value is the one " + period + " steps before it");
+    }
+    return notes;
+  }
+
   std::vector<std::string> notes() const override {
-    std::vector<std::string> all;
-    for (std::size_t split = 0; split < rows_.size(); ++split)
-      if (split == 0 || rows_[split] != rows_[0])
-        for (std::string& note : rows_[split]->notes()) all.push_back(std::move(note));
+    std::vector<std::string> all = lines_of(rows_, &SeriesRows::notes);
+    for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
+  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
@@ -155,22 +175,39 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
+  [[noreturn]] void refuse_training(std::int64_t n, std::int64_t validation, std::int64_t test,
+                                    const std::string& name) const {
+    throw Error(ErrorKind::usage, name,
+                std::to_string(validation) + " of " + counted(n, "value") +
+                    " are left for training, too few for a training window of " + std::to_string(options_.window) +
+                    " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
+                    std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
+                "Lower data.window, data.horizon, data.validation or data.test, or use more data");
+  }
+
   // What a model was trained with must be what is read now.
-  void use(const std::vector<SeriesScales>& scales, const std::string& file) {
+  void use(const Metadata& fitted, const std::string& file) {
+    const std::vector<SeriesScales> scales = get_scales(fitted);
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
       throw Error(ErrorKind::usage, file, "the model forecasts " + of_model + "; " + given);
     };
     const std::size_t horizon = scales[0].ahead.size();
     if (static_cast<std::int64_t>(horizon) != options_.horizon)
       refuse(std::to_string(horizon) + " values ahead", "horizon is " + std::to_string(options_.horizon));
-    if (scales.size() != names_.size())
-      refuse(std::to_string(scales.size()) + " series", "columns names " + std::to_string(names_.size()));
+    const std::vector<std::string> given = columns_of(options_);
+    if (scales.size() != given.size())
+      refuse(counted(scales.size(), "series"), "columns names " + std::to_string(given.size()));
     for (std::size_t s = 0; s < scales.size(); ++s) {
-      if (scales.size() > 1 && scales[s].column != names_[s])
-        refuse(in_quotes(scales[s].column),
-               "column " + std::to_string(s + 1) + " of columns is '" + names_[s] + "'");
+      const CsvReader& reader = rows_[0]->reader();
+      if (!given[s].empty() && reader.column_name(reader.column(given[s])) != names_[s])
+        refuse(in_quotes(scales[s].column), (given.size() > 1 ? "column " + std::to_string(s + 1) + " of columns is "
+                                                              : std::string("column is ")) + in_quotes(given[s]));
       ahead_.push_back(scales[s].ahead);
     }
+    require_as_trained(fitted, file, "window", std::to_string(options_.window));
+    require_as_trained(fitted, file, "difference", options_.difference ? "1" : "0");
+    require_as_trained(fitted, file, "missing", options_.missing);
   }
 
   // In the columns' units, from errors in units of what is learnt, all [B,H*S]. Of each series in evaluations only: a
@@ -218,7 +255,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
-  std::array<std::shared_ptr<const SeriesRows>, 3> rows_;  // by split; a share has those of training
+  SeriesOfSplits rows_;
+  std::array<std::int64_t, 3> sizes_{};  // rows by split
   Runs targets_[3];                 // by split
   Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
@@ -230,18 +268,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
 std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
                                           const Metadata& fitted) {
-  const SeriesFormat format = series_format(options);
-  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
-    const std::size_t limit = data.memory_limit(options.memory_limit);
-    const bool hold = limit == 0 || from->size() <= limit;
-    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
-    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
-  };
-  std::array<std::shared_ptr<const SeriesRows>, 3> rows;
-  rows.fill(read(data.file, name));
-  if (options.validation.file) rows[1] = read(options.validation.file, options.validation.name);
-  if (options.test.file) rows[2] = read(options.test.file, options.test.name);
-  return std::make_shared<Forecast>(options, std::move(rows), name, fitted);
+  return std::make_shared<Forecast>(options, read_series(options, data, name, fitted), name, fitted);
 }
 
 }  // namespace unroll

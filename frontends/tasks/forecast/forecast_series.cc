@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/support/text/in_quotes.h"
+#include "frontends/tasks/table/table_form.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -28,7 +29,49 @@ SeriesFormat series_format(const ForecastOptions& o) {
   if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
     throw Error(ErrorKind::usage, "forecast",
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
-  return {columns_of(o), o.date, CsvFormat::of(o.header, o.separator), o.missing == "error"};
+  return {columns_of(o), {o.date, ""}, CsvFormat::of(o.header, o.separator, o.missing_values), o.missing == "error"};
+}
+
+SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
+                           const Metadata& fitted) {
+  SeriesFormat format = series_format(o);  // refuses options that do not fit together
+  if (!fitted.empty()) format = series_format(fitted);
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+    const std::size_t limit = data.memory_limit(o.memory_limit);
+    const bool hold = limit == 0 || from->size() <= limit;
+    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
+  };
+  SeriesOfSplits rows;
+  rows.fill(read(data.file, name));
+  format = rows[0]->format_of_others();
+  if (o.validation.file) rows[1] = read(o.validation.file, o.validation.name);
+  if (o.test.file) rows[2] = read(o.test.file, o.test.name);
+  return rows;
+}
+
+std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const) {
+  std::vector<std::string> all;
+  for (std::size_t split = 0; split < rows.size(); ++split)
+    if (split == 0 || rows[split] != rows[0])
+      for (std::string& line : (*rows[split].*lines)()) all.push_back(std::move(line));
+  return all;
+}
+
+// Older models have no date where training used none.
+SeriesFormat series_format(const Metadata& m) {
+  const auto text_or = [&](const char* key, const char* otherwise) {
+    return m.contains(key) ? get_text(m, key) : std::string(otherwise);
+  };
+  SeriesFormat format;
+  for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
+  format.date = {text_or("date", "none"), text_or("date_form", "")};
+  format.csv = format_as_trained(m, format.columns);
+  format.gaps_refused = text_or("missing", "previous") == "error";
+  format.is_trained = true;
+  if (!format.columns[0].empty()) format.known = known_table(m);
+  format.step = text_or("date_step", "");
+  return format;
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {

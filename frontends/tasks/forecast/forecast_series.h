@@ -2,8 +2,10 @@
 // The series of a forecast: what is learnt of each, in units of its own, and what simple methods make of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,16 @@ namespace unroll {
 std::vector<std::string> columns_of(const ForecastOptions& options);
 
 SeriesFormat series_format(const ForecastOptions& options);
+// That of a model's training file.
+SeriesFormat series_format(const Metadata& metadata);
+
+// By split: the series of the data file, or of the file that the split has for itself, which is read like the data
+// file.
+using SeriesOfSplits = std::array<std::shared_ptr<const SeriesRows>, 3>;
+SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& data, const std::string& name,
+                           const Metadata& fitted = {});
+// The notes or warnings of all files.
+std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const);
 
 // What is read of series s at t: its level, or the change to it.
 inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {

@@ -3,6 +3,9 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "core/support/text/short_number.h"
+#include "frontends/data/table/series_rows.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/common/pooling.h"
@@ -23,6 +26,7 @@ struct Forecaster::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
         window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
+        missing(metadata.contains("missing") ? get_text(metadata, "missing") : "previous"),
         constants(constants_of(parameters)) {
     if (window < 1)
       throw Error(ErrorKind::input_file, "model",
@@ -46,8 +50,10 @@ struct Forecaster::State {
     });
   }
 
-  // Appends one horizon to each of the histories.
-  void extend(std::span<Values> histories, std::int64_t rows) {
+  // Appends one horizon to each of the histories, which the model reads again, and the same to the answers, as numbers
+  // with few digits. The histories are those of these inputs.
+  void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
+              std::span<const std::size_t> inputs) {
     const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
     const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
     Tensor x(DType::f32, {window, rows, n_series()});
@@ -63,11 +69,14 @@ struct Forecaster::State {
     const auto given = outputs.at("prediction").values<float>();
     for (std::size_t b = 0; b < histories.size(); ++b) {
       Values& values = histories[b];
+      require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
       const std::size_t end = values.size();
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
-        const double value = static_cast<double>(given[b * H * S + i]) * scale.deviation + scale.mean;
-        values.push_back(value + (difference ? values[end - S + i % S] : 0));
+        const double before = difference ? values[end - S + i % S] : 0;
+        const float computed = given[b * H * S + i];
+        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + before);
+        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + before));
       }
     }
   }
@@ -80,8 +89,33 @@ struct Forecaster::State {
     if (static_cast<std::int64_t>(values.size() / S) < history())
       refuse_input(k_forecaster, index, "the model reads " + counted(history(), "row") + "; got " +
                                      std::to_string(values.size() / S));
-    for (const double value : std::span(values).last(static_cast<std::size_t>(history()) * S))
-      if (!std::isfinite(value)) refuse_input(k_forecaster, index, "a value is not finite");
+    for (const double value : values)
+      if (std::isinf(value)) refuse_input(k_forecaster, index, "a value is not finite");
+  }
+
+  // The rows that a forecast starts from. Gaps are filled as SeriesRows fills those of a file.
+  Values last_rows(const Values& values, std::size_t index) const {
+    check(values, index);
+    const auto S = static_cast<std::size_t>(n_series()), read = static_cast<std::size_t>(history()) * S;
+    const std::size_t first = values.size() - read;
+    SeriesPiece piece{.begin = 0, .end = history(), .n_series = S};
+    std::vector<double> level(S, std::nan(""));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool is_gap = std::isnan(values[i]);
+      if (!is_gap) level[i % S] = values[i];
+      if (i < first) continue;
+      if (is_gap && missing == "error")
+        refuse_input(k_forecaster, index,
+                     "row " + std::to_string(i / S) +
+                         " has a missing value; the model was trained with data.missing = \"error\"");
+      if (std::isnan(level[i % S]))
+        refuse_input(k_forecaster, index, "series " + in_quotes(columns[i % S]) + " has no value up to row " +
+                                          std::to_string(i / S) + ", and the model reads " + counted(history(), "row"));
+      piece.levels.push_back(level[i % S]);
+      piece.observed.push_back(is_gap ? 0 : 1);
+    }
+    if (missing == "interpolate") piece.interpolate(piece.end);
+    return std::move(piece.levels);
   }
 
   Backend& backend;
@@ -90,6 +124,7 @@ struct Forecaster::State {
   std::vector<std::string> columns;
   std::int64_t window;
   bool difference;
+  std::string missing;  // as ForecastOptions::missing
   Constants constants;
   ProgramCache<std::int64_t> programs;  // by B
 };
@@ -111,23 +146,20 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
   const auto S = static_cast<std::size_t>(s.n_series());
   const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S,
                     read = static_cast<std::size_t>(s.history()) * S;
-  std::vector<Values> results(histories.size());
+  std::vector<Values> results(histories.size()), starts;
   std::vector<std::size_t> all(histories.size());
   for (std::size_t i = 0; i < histories.size(); ++i) {
-    s.check(histories[i], i);
+    starts.push_back(s.last_rows(histories[i], i));
     all[i] = i;
   }
   for_each_batch(all, prediction_rows(s.window * s.n_series(), std::int64_t{1} << 20),
                  [&](std::span<const std::size_t> part, std::int64_t B) {
-                   std::vector<Values> extended;
-                   for (const std::size_t i : part) {
-                     const auto last = std::span(histories[i]).last(read);
-                     extended.emplace_back(last.begin(), last.end());
-                   }
-                   while (extended[0].size() < read + wanted) s.extend(extended, B);
+                   std::vector<Values> extended, answers(part.size());
+                   for (const std::size_t i : part) extended.push_back(std::move(starts[i]));
+                   while (answers[0].size() < wanted) s.extend(extended, answers, B, part);
                    for (std::size_t b = 0; b < part.size(); ++b) {
-                     const auto ahead = std::span(extended[b]).subspan(read, wanted);
-                     results[part[b]].assign(ahead.begin(), ahead.end());
+                     answers[b].resize(wanted);
+                     results[part[b]] = std::move(answers[b]);
                    }
                  });
   return results;

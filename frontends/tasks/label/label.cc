@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/utf8.h"
 #include "frontends/data/text/labeled.h"
@@ -20,20 +21,52 @@ namespace unroll {
 
 namespace {
 
+constexpr std::int64_t k_max_crf_labels = 1024;  // updates of more take minutes
+constexpr std::int64_t k_slow_crf_labels = 128;
+
+// Entities that begin with B-X even behind other text (IOB2), and those that begin with I-X there (IOB1).
+class EntityBegins {
+ public:
+  void add(const std::vector<std::string>& labels) {
+    std::string_view before = "O";
+    for (const std::string_view label : labels) {
+      const bool goes_on = before.size() > 2 && label.size() > 2 && before.substr(2) == label.substr(2);
+      b_ += label.starts_with("B-") && !goes_on;
+      i_ += label.starts_with("I-") && !goes_on;
+      before = label;
+    }
+  }
+  std::string mixed() const {
+    if (b_ == 0 || i_ == 0) return {};
+    return "two schemes of tags: " + counted(b_, "entity") + " begin with B- (IOB2), " + counted(i_, "entity") +
+           " with I- (IOB1); write one of them throughout";
+  }
+
+ private:
+  std::int64_t b_ = 0, i_ = 0;
+};
+
 class Label : public Task, public SplitRecords, public SplitExamples {
  public:
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
       : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
     check(options);
-    index_labeled(file_);
+    reader_.index(file_);
     const std::string& name = file_.name();
     SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    require_as_trained(fitted, name, "tokens", options.tokens);
     if (fitted.empty()) {
       fit(rows[0]);
     } else {
       tokens_ = Lexicon::from_lines(get_text(fitted, "vocabulary"), name);
       labels_ = Lexicon::from_lines(get_text(fitted, "labels"), name);
     }
+    if (fitted.empty() && options.output == "crf" && labels_.size() > k_max_crf_labels)
+      throw Error(ErrorKind::usage, name,
+                  "output = crf scores every pair of labels at each token: " + counted(labels_.size(), "label") +
+                      " are " + std::to_string(labels_.size() * labels_.size()) + " pairs; at most " +
+                      std::to_string(k_max_crf_labels) + " labels are supported",
+                  "Set output = \"softmax\", or check that the labels are classes");
     classes_ = {labels_.size(), -1};
     if (!options.outside.empty()) classes_.outside = labels_.id(options.outside);
     if (classes_.outside == labels_.size())
@@ -42,7 +75,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     std::vector<Buckets::Lengths> lengths;
     lengths.reserve(static_cast<std::size_t>(file_.size()));
     file_.for_each([&](std::int64_t row, std::string_view record) {
-      const LabeledSentence sentence = sentence_in(file_, record);
+      const LabeledSentence sentence = reader_.sentence_in(file_, record);
       check(row, sentence);
       lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
     });
@@ -68,7 +101,13 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   std::int64_t n_batches(Split split) const override { return parts_.n_batches(split); }
 
   void for_each_record(Split split, const std::function<void(std::string_view)>& take) const override {
-    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) { take(record); });
+    file_.for_each(parts_.rows(split), [&](std::int64_t, std::string_view record) {
+      const LabeledSentence sentence = reader_.sentence_in(file_, record);
+      std::string lines;
+      for (std::size_t t = 0; t < sentence.tokens.size(); ++t)
+        lines += sentence.tokens[t] + "\t" + sentence.labels[t] + "\n";
+      take(lines);
+    });
   }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
@@ -98,6 +137,16 @@ class Label : public Task, public SplitRecords, public SplitExamples {
                {"output", options_.output}};
     put_model_options(m, options_.model);
     return m;
+  }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> list{file_.name() + ": " + counted(file_.size(), "sentence") + ", " + reader_.found() +
+                                  "; " + counted(labels_.size(), "label")};
+    if (const std::string what = reader_.doubtful_header(); !what.empty()) list.push_back(file_.name() + ": " + what);
+    if (options_.output == "crf" && labels_.size() > k_slow_crf_labels)
+      list.push_back("output = crf scores " + std::to_string(labels_.size() * labels_.size()) +
+                     " pairs of labels at each token; softmax is faster");
+    return list;
   }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
@@ -130,7 +179,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     std::vector<std::int32_t> ids, labels;  // of one size
   };
   Encoded encoded(std::string_view record) const {
-    const LabeledSentence sentence = sentence_in(file_, record);
+    const LabeledSentence sentence = reader_.sentence_in(file_, record);
     Encoded e;
     for (const std::string& token : sentence.tokens) e.ids.push_back(tokens_.id(token));
     for (const std::string& label : sentence.labels) e.labels.push_back(labels_.id(label));
@@ -150,10 +199,10 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   void fit(const std::vector<std::int64_t>& train) {
     Lexicon::Counts tokens, labels;
     file_.for_each(train, [&](std::int64_t, std::string_view record) {
-      for (const std::string& token : sentence_in(file_, record).tokens) ++tokens[token];
+      for (const std::string& token : reader_.sentence_in(file_, record).tokens) ++tokens[token];
     });
     file_.for_each([&](std::int64_t, std::string_view record) {
-      for (const std::string& label : sentence_in(file_, record).labels) ++labels[label];
+      for (const std::string& label : reader_.sentence_in(file_, record).labels) ++labels[label];
     });
     tokens_ = Lexicon::of(tokens, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
     labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
@@ -182,6 +231,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
 
   LabelOptions options_;
   RecordFile file_;  // of a sentence each
+  LabeledReader reader_;
   Lexicon tokens_, labels_;
   ClassSet classes_;
   SplitBuckets parts_;
@@ -198,16 +248,20 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(from.file, name, o);
     c.empty_lines(file, 1);  // one ends a sentence
-    index_labeled(file);
+    LabeledReader reader;
+    reader.index(file);
+    if (const std::string what = reader.doubtful_header(); !what.empty()) c.warn("labels", what);
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
     std::map<std::string, std::array<std::int64_t, 3>> labels;
     Lexicon::Counts counts;
+    EntityBegins begins;
     data.for_each([&](const DataRows::Row& row) {
-      const LabeledSentence s = sentence_in(file, row.record);
+      const LabeledSentence s = reader.sentence_in(file, row.record);
       std::string content;
       for (const std::string& token : s.tokens) content += token + "\t";
       rows.push_back({content_of(content), static_cast<std::int64_t>(s.tokens.size()), row.line, row.split});
+      begins.add(s.labels);
       for (const std::string& label : s.labels) ++labels[label][static_cast<std::size_t>(row.split)];
       if (row.split == Split::train)
         for (const std::string& token : s.tokens) ++counts[token];
@@ -216,7 +270,7 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
     DataChecker::BySplit known;
     data.for_each([&](const DataRows::Row& row) {
       DataChecker::Known& part = known[static_cast<std::size_t>(row.split)];
-      for (const std::string& token : sentence_in(file, row.record).tokens)
+      for (const std::string& token : reader.sentence_in(file, row.record).tokens)
         ++(lexicon.id(token) == lexicon.size() ? part.unknown : part.known);
     });
     data.count(c);
@@ -224,6 +278,7 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
     c.duplicates(rows);
     c.vocabulary(known, lexicon.size());
     c.labels(labels);
+    if (const std::string what = begins.mixed(); !what.empty()) c.warn("labels", what);
   });
 }
 

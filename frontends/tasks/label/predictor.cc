@@ -4,6 +4,7 @@
 
 #include "frontends/data/batch/buckets.h"
 #include "frontends/data/file/lines.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/text/text.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/example_parts.h"
@@ -88,14 +89,18 @@ struct Labeler::State {
     const Tensor &best = outputs.at("labels"), &likely = outputs.at("probabilities");
     for (std::size_t b = 0; b < items.size(); ++b) {
       Result& result = results[items[b]];
+      std::vector<float> given;
+      if (network.crf) given.push_back(static_cast<float>(outputs.at("loss").at(static_cast<std::int64_t>(b))));
       double log_probability = network.crf ? -outputs.at("loss").at(static_cast<std::int64_t>(b)) : 0;
       for (std::size_t t = 0; t < sentences[items[b]].size(); ++t) {
         const std::int64_t at = static_cast<std::int64_t>(t) * rows + static_cast<std::int64_t>(b);
+        given.push_back(static_cast<float>(likely.at(at)));
         result.labels.push_back(lexicon.text(static_cast<std::int32_t>(best.at(at))));
         // A marginal comes from a difference; rounding may take it outside of [0,1].
         result.probabilities.push_back(std::clamp(likely.at(at), 0.0, 1.0));
         if (!network.crf) log_probability += std::log(likely.at(at));
       }
+      require_finite(k_labeler, items[b], given);
       result.probability = std::min(std::exp(log_probability), 1.0);
     }
   }
@@ -117,8 +122,7 @@ Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend&
 const std::vector<std::string>& Labeler::labels() const { return state_->labels; }
 
 Labeler::Sentence Labeler::cut(std::string_view line) const {
-  if (const std::size_t at = first_not_utf8(line); at != std::string_view::npos)
-    throw Error(ErrorKind::usage, k_labeler, "the line is not UTF-8 at byte " + std::to_string(at + 1));
+  require_text(line, k_labeler);
   if (!state_->by_characters) return words_of(line);
   Sentence characters;
   for (const char32_t c : decode_utf8(line, k_labeler.data())) append_utf8(characters.emplace_back(), c);
@@ -168,7 +172,7 @@ void label_examples(const ExampleRequest& r, Examples& examples) {
   Chosen<SentenceExample> chosen(r.most);
   const auto read = [](std::string_view record) {
     SentenceExample s;
-    lines_of(record, k_inside)([&](const Line& line) {
+    lines_of(record)([&](const Line& line) {
       const std::size_t tab = line.text.find('\t');
       if (tab == std::string_view::npos) return;
       s.tokens.emplace_back(line.text.substr(0, tab));

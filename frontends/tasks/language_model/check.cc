@@ -52,10 +52,12 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
     RecordFile lines(from.file, name, o.memory_limit);
     for (const SplitSource* own : {&o.validation, &o.test})
       if (own->file) lines.append(own->file, own->name);
-    for (std::size_t f = 0; f < lines.n_files(); ++f)
+    const bool is_text = o.tokens != "bytes";
+    for (std::size_t f = 0; f < lines.n_files(); ++f) {
+      if (is_text) lines.require_text_at_start(f);
       lines.for_each_line(
           [&](const Line& line) {
-            require_utf8(line, lines.name(f));
+            if (is_text) require_utf8(line, lines.name(f));
             if (line.text.find_first_not_of(" \t") == std::string_view::npos) return void(++empty);
             Split split = f == 0 ? Split::train : f + 1 == lines.n_files() && o.test.file ? Split::test
                                                                                           : Split::validation;
@@ -64,6 +66,7 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
             rows.push_back({content_of(line.text), static_cast<std::int64_t>(line.text.size()), line.number, split});
           },
           f);
+    }
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
     if (empty > static_cast<std::int64_t>(rows.size()))
@@ -73,14 +76,14 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
     constexpr std::int64_t k_telling = 40;
     std::erase_if(rows, [](const CheckedRow& row) { return row.length < k_telling; });
     c.duplicates(rows);
-    const auto blocks = [&](const TextRegion& r) { return TextBlocks(r.file, r.begin, r.end, k_block); };
+    const auto blocks = [&](const TextRegion& r) { return TextBlocks(r.file, r.begin, r.end, k_block, is_text); };
     const Tokenizer::Texts train = [&](const auto& take) {
-      blocks(regions[0]).for_each([&](std::string_view text, std::size_t) { take(text); });
+      blocks(regions[0]).for_each_text(take);
     };
     const Tokenizer tokenizer = Tokenizer::train(o.tokens, train, {o.vocabulary, o.min_count}, name);
     DataChecker::BySplit known;
     for (const TextRegion& r : regions)
-      blocks(r).for_each([&](std::string_view text, std::size_t) {
+      blocks(r).for_each_text([&](std::string_view text) {
         count_ids(known[static_cast<std::size_t>(r.split)], tokenizer, text, r.name);
       });
     c.vocabulary(known, tokenizer.size());

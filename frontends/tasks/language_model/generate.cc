@@ -2,8 +2,10 @@
 // Text from a trained language model: a stream says what may follow; the choice is the host's.
 #include <cmath>
 
+#include "core/support/interruption.h"
 #include "core/support/philox.h"
 #include "core/support/text/exact_text.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/language_model/language_model.h"
 #include "frontends/tasks/language_model/sampling.h"
@@ -37,10 +39,12 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
   std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
   const std::int32_t document_start = document_start_of(metadata);
   const auto read = [&](const std::int32_t id) {
+    check_interruption();
     if (id == document_start && !stream.reset())
       throw Error(ErrorKind::device, "generate", "the state could not be set to zero");
     if (!stream.step({&id, 1}, logits)) throw Error(ErrorKind::device, "generate", "a step failed on the device");
   };
+  if (tokenizer.kind() != "bytes") require_text(options.prompt, "prompt");
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt, "prompt");
   if (prompt.empty()) throw Error(ErrorKind::usage, "generate", "the prompt needs at least one character");
   const Sampling sampling{options.temperature, options.top_k, options.top_p};

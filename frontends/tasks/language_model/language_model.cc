@@ -13,8 +13,9 @@
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/utf8.h"
 #include "frontends/data/batch/streams.h"
-#include "frontends/data/text/text.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/tokens/tokens.h"
+#include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "unroll/error.h"
 #include "unroll/ops.h"
@@ -26,7 +27,7 @@ namespace {
 
 constexpr const char* k_region_names[] = {"", " (validation)", " (test)"};
 
-class LanguageModel : public Task {
+class LanguageModel : public Task, public SplitSizes {
  public:
   LanguageModel(const LanguageModelOptions& options, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                 const Metadata& fitted)
@@ -35,12 +36,14 @@ class LanguageModel : public Task {
     // The text is cut into splits before anything is fitted to it.
     const std::array<Region, 3> regions = cut_text();
     const Tokenizer::Texts train = [&](const auto& take) {
-      blocks(regions[0]).for_each([&](std::string_view text, std::size_t) { take(text); });
+      blocks(regions[0]).for_each_text(take);
     };
     tokenizer_.emplace(fitted.empty()
                            ? Tokenizer::train(options.tokens, train, {options.vocabulary, options.min_count}, name)
                            : language_tokenizer(fitted, name));
     choose_document_start();
+    require_as_trained(fitted, name, "tokens", options.tokens);
+    require_as_trained(fitted, name, "document_start", std::to_string(document_start_));
     for (std::size_t split = 0; split < regions.size(); ++split) {
       const Region& region = regions[split];
       if (split > 0 && region.begin == region.end) continue;
@@ -76,6 +79,12 @@ class LanguageModel : public Task {
     t.states = std::move(states);
     return t;
   }
+
+  std::int64_t split_size(Split split) const override {
+    const auto& ids = ids_[static_cast<std::size_t>(split)];
+    return ids ? ids->size() : 0;
+  }
+  std::string split_unit() const override { return "token"; }
 
   std::int64_t n_batches(Split split) const override {
     const auto& streams = streams_[static_cast<std::size_t>(split)];
@@ -160,14 +169,15 @@ class LanguageModel : public Task {
     std::string name;
     std::size_t begin = 0, end = 0;
   };
-  TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_}; }
+  TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_, is_text()}; }
   // Evaluations have equally many rows, however many shards they are in.
   std::int64_t shards_of(Split split) const {
     return split == Split::train ? options_.shards : std::gcd(options_.shards, options_.evaluation_batch);
   }
   std::shared_ptr<const Tokens> tokens_of(const Region& r, std::int64_t streams) const {
     if (block_ >= r.file->size())
-      return std::make_shared<TokenList>(tokenizer_->encode(blocks(r).read(r.begin, r.end), r.name));
+      return std::make_shared<TokenList>(
+          tokenizer_->encode(blocks(r).text(blocks(r).read(r.begin, r.end)), r.name));
     const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(streams, 1)) + 2;
     return std::make_shared<BlockTokens>(blocks(r), *tokenizer_, kept, r.name);
   }
@@ -191,10 +201,10 @@ class LanguageModel : public Task {
                        validation = test - share(options_.validation, "validation");
     if (validation < 2)
       throw Error(ErrorKind::usage, name_,
-                  counted(n, "character") + ", of which validation and test leave " +
+                  counted(n, "character") + ", of which data.validation and data.test leave " +
                       std::to_string(std::max<std::int64_t>(validation, 0)) +
                       " for training",
-                  "Lower validation and test, or use more data");
+                  "Lower data.validation or data.test, or use more data");
     const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
     std::array<Region, 3> regions;
     for (std::size_t split = 0; split < 3; ++split) {
@@ -205,22 +215,24 @@ class LanguageModel : public Task {
     }
     return regions;
   }
-  // In characters, or in bytes unless these are the tokens. Throws on what is no text.
+  // In characters where these are the tokens, else in bytes. Throws on what is no text, unless tokens are bytes.
   std::int64_t size_of(const Region& r) const {
-    std::size_t n = r.end;
-    if (by_character()) {
-      n = 0;
-      blocks(r).for_each([&](std::string_view text, std::size_t at) {
-        if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos)
-          throw Error(ErrorKind::input_file, r.name, "is not UTF-8: bad sequence at byte " + std::to_string(at + bad),
-                      how_to_convert(at == 0 ? text : ""));
-        n += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), std::not_fn(continues_character)));
-      });
-    }
+    std::size_t n = 0;
+    blocks(r).for_each([&](std::string_view text, std::size_t at) {
+      if (is_text()) require_block_of_text(text, at, r);
+      n += by_character() ? static_cast<std::size_t>(
+                                std::count_if(text.begin(), text.end(), std::not_fn(continues_character)))
+                          : text.size();
+    });
     if (n < 2)
       throw Error(ErrorKind::input_file, r.name,
                   "holds " + counted(n, "character") + "; a language model needs text");
     return static_cast<std::int64_t>(n);
+  }
+  static void require_block_of_text(std::string_view text, std::size_t at, const Region& r) {
+    if (at == r.begin)
+      require_start_of_text(text.substr(0, k_start_bytes), at + text.size() == r.end, r.name);
+    if (const auto fault = fault_in(text, at)) throw Error(ErrorKind::input_file, r.name, fault->what, fault->next);
   }
   // Of character n, or byte n, in the file.
   std::size_t place_of(const Region& whole, std::int64_t n) const {
@@ -233,10 +245,11 @@ class LanguageModel : public Task {
     });
     return place;
   }
+  bool is_text() const { return options_.tokens != "bytes"; }
   bool by_character() const { return options_.tokens == "characters"; }
   // `at`, or behind it where it lies within a character.
   std::size_t character_start(std::size_t at) const {
-    const std::string text = TextBlocks(file_, 0, file_->size(), block_).read(at, std::min(at + 4, file_->size()));
+    const std::string text = blocks({file_, name_, 0, file_->size()}).read(at, std::min(at + 4, file_->size()));
     for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
       if (!continues_character(text[i])) return at + i;
     return at == 0 ? 0 : at + text.size();

@@ -7,6 +7,7 @@
 
 #include "core/support/tensor_role.h"
 #include "frontends/data/batch/buckets.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/data/text/text.h"
 #include "frontends/model/constants.h"
 #include "frontends/tasks/common/prediction_batches.h"
@@ -111,10 +112,7 @@ double TextScorer::Result::bits_per_character() const {
 }
 
 void TextScorer::check(std::string_view line) const {
-  if (state_->tokenizer.kind() != "characters") return;
-  if (const std::size_t bad = first_not_utf8(line); bad != std::string_view::npos)
-    throw Error(ErrorKind::usage, k_text_scorer,
-                "the line is not UTF-8: invalid sequence at byte " + std::to_string(bad));
+  if (state_->tokenizer.kind() != "bytes") require_text(line, k_text_scorer);
 }
 
 std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string> texts) {
@@ -123,6 +121,7 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
   std::vector<std::vector<std::int32_t>> lines(texts.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_length;  // longer ones than a window by themselves
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    check(texts[i]);
     const std::vector<std::int32_t> ids = s.tokenizer.encode(texts[i], std::string(k_text_scorer));
     if (ids.empty()) continue;
     lines[i] = s.before;
@@ -141,12 +140,17 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
       s.run(lines, part, B, results);
     });
   }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto total = static_cast<float>(results[i].log_probability);
+    require_finite(k_text_scorer, i, {&total, 1});
+  }
   return results;
 }
 
 std::vector<std::string> unknown_tokens(const Metadata& metadata, std::string_view text) {
   const Tokenizer tokenizer = language_tokenizer(metadata, "model");
   std::vector<std::string> parts, unknown;
+  if (tokenizer.kind() != "bytes") require_text(text, "prompt");
   if (tokenizer.unknown() < 0) return {};
   if (tokenizer.pieces()) {
     for (const std::string_view piece : pieces_of(text)) parts.emplace_back(piece);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers for rows of numbers, read as sequences.
+#include "core/support/text/short_number.h"
 #include "frontends/tasks/table/row_predictor.h"
 
 namespace unroll {
@@ -33,7 +34,7 @@ std::vector<std::vector<double>> Regressor::predict(std::span<const Row> rows) {
   std::vector<std::vector<double>> results(rows.size());
   state_->rows.predict(rows, [&](std::size_t row, std::span<const float> standardized) {
     for (std::size_t k = 0; k < standardized.size(); ++k)
-      results[row].push_back(static_cast<double>(standardized[k]) * s.deviation[k] + s.mean[k]);
+      results[row].push_back(scaled_f32(standardized[k], s.deviation[k], s.mean[k]));
   });
   return results;
 }

@@ -46,7 +46,8 @@ struct RegressErrors {
 class Regress : public Task, public TableRows {
  public:
   Regress(const RegressOptions& options, RecordFile file, const Metadata& fitted)
-      : TableRows(checked_options(options, "regress"), std::move(file), {"regress", "target", "data.targets"}),
+      : TableRows(checked_options(options, "regress"), std::move(file), {"regress", "target", "data.targets"},
+                  fitted),
         options_(options) {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
       for (const std::size_t c : targets()) {
@@ -56,7 +57,7 @@ class Regress : public Task, public TableRows {
         reader().number(cells[c], line, c);
       }
     });
-    draw_splits(fitted);
+    draw_splits();
     if (fitted.empty()) fit();
     else use(fitted);
   }
@@ -75,6 +76,7 @@ class Regress : public Task, public TableRows {
   }
 
   std::int64_t n_batches(Split split) const override { return n_batches_of(split); }
+  bool have_numbers() const override { return true; }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     Tensor target(DType::f32, {batch_rows(split, index), n_targets()});
@@ -120,6 +122,7 @@ class Regress : public Task, public TableRows {
     return {{"mean", metrics}};
   }
 
+  std::vector<std::string> warnings() const override { return reader().warnings(); }
   std::vector<std::string> notes() const override {
     std::string names;
     for (const std::string& name : target_names()) names += (names.empty() ? "'" : ", '") + name + "'";
@@ -140,10 +143,6 @@ class Regress : public Task, public TableRows {
 
   void use(const Metadata& fitted) {
     const std::vector<std::string> names = get_targets(fitted);
-    if (names != target_names())
-      throw Error(ErrorKind::usage, file().name(),
-                  "the model predicts other columns: " + in_quotes(names.empty() ? "" : names[0]) + " ...",
-                  "Set data.targets to its targets");
     const std::vector<double> mean = get_numbers(fitted, "target_mean", names.size()),
                               deviation = get_numbers(fitted, "target_deviation", names.size());
     for (std::size_t k = 0; k < names.size(); ++k) scales_.push_back({mean[k], deviation[k]});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/data/text/text.h"
+#include "frontends/data/text/encoding.h"
 #include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/decode/text_writer.h"
 
@@ -22,8 +22,7 @@ Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, Ba
     : state_(hidden_state<State>(TextWriter(metadata, "summarize", k_summarizer, parameters, backend))) {}
 
 void Summarizer::check(std::string_view source) const {
-  if (const std::size_t at = first_not_utf8(source); at != std::string_view::npos)
-    throw Error(ErrorKind::usage, k_summarizer, "the source is not UTF-8 at byte " + std::to_string(at + 1));
+  require_text(source, k_summarizer);
 }
 
 std::vector<Summarizer::Result> Summarizer::predict(std::span<const std::string> sources,

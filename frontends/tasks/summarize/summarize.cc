@@ -39,6 +39,10 @@ SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const 
 PairCoder summary_coder(const RecordFile& file, const PairsReader& reader, const std::vector<std::int64_t>& train,
                         const SummarizeOptions& o, bool copies, const Metadata& fitted) {
   constexpr std::string TextPair::* k_sides[] = {&TextPair::source, &TextPair::target};
+  require_as_trained(fitted, file.name(), "tokens", o.tokens);
+  require_as_trained(fitted, file.name(), "lowercase", o.lowercase ? "1" : "0");
+  require_as_trained(fitted, file.name(), "source_tokens", std::to_string(o.source_tokens));
+  require_as_trained(fitted, file.name(), "target_tokens", std::to_string(o.target_tokens));
   Tokenizer tokenizer = fitted.empty() ? pair_tokenizer(file, reader, train, k_sides, o, o.tokens, o.lowercase)
                                        : Tokenizer::from_stored(get_text(fitted, "tokens"),
                                                                 get_text(fitted, "vocabulary"), file.name());

@@ -28,9 +28,6 @@ struct Features {
   void put(Metadata& metadata) const;
 
   std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
-  // Where they are in a file: by name when it has a header, else by their numbers. A file without the columns of the
-  // targets has fewer. Throws Error(usage).
-  std::vector<std::size_t> places(const CsvReader& reader, std::span<const std::string> targets) const;
   // Values as they stand in a row, NaN where missing: filled and scaled.
   void apply(std::span<double> values) const;
   // The same scaling inside a graph, of x [T,B,width()] without missing values.

@@ -57,7 +57,10 @@ void RowPredictor::predict(std::span<const std::vector<double>> rows,
                    }
                    const TensorMap outputs = program(B)->run({{"x", std::move(x)}});
                    const auto values = outputs.at("outputs").values<float>();
-                   for (std::size_t b = 0; b < part.size(); ++b) take(part[b], values.subspan(b * n, n));
+                   for (std::size_t b = 0; b < part.size(); ++b) {
+                     require_finite(who_, part[b], values.subspan(b * n, n));
+                     take(part[b], values.subspan(b * n, n));
+                   }
                  });
 }
 

@@ -7,17 +7,23 @@
 #include "core/support/text/counted.h"
 #include "frontends/tasks/common/data_rows.h"
 #include "unroll/error.h"
+#include "unroll/result.h"
 
 namespace unroll {
 
 double NumberCheck::see(const CsvReader& reader, const std::string& cell, std::size_t line, std::size_t column) {
-  constexpr std::int64_t k_shown = 5;
+  constexpr std::size_t k_shown = 5;
   try {
     const double value = reader.number(cell, line, column, missing_);
     empty_ += std::isnan(value);
     return value;
   } catch (const Error& e) {
-    if (bad_++ < k_shown) first_ += (first_.empty() ? "" : "; ") + std::string(e.what());
+    ++bad_;
+    const auto is_alike = [&](const Fault& f) { return f.column == column && f.next == e.next(); };
+    auto fault = std::ranges::find_if(faults_, is_alike);
+    if (fault == faults_.end() && faults_.size() < k_shown)
+      fault = faults_.insert(fault, {column, e.next(), std::string(message_of(e))});
+    if (fault != faults_.end()) ++fault->n;
     return std::nan("");
   }
 }
@@ -25,7 +31,14 @@ double NumberCheck::see(const CsvReader& reader, const std::string& cell, std::s
 void NumberCheck::report(DataChecker& c) const {
   c.figure("missing numbers", static_cast<double>(empty_));
   c.figure("invalid numbers", static_cast<double>(bad_));
-  if (bad_ > 0) c.error("numbers", counted_are(bad_, "cell") + " missing, infinite or not a number: " + first_);
+  if (bad_ == 0) return;
+  std::string text, next;
+  for (const Fault& f : faults_) {
+    text += (text.empty() ? "" : "; ") + f.first;
+    if (f.n > 1) text += " (and " + counted(f.n - 1, "more cell") + " of this column)";
+    if (next.find(f.next) == std::string::npos) next += ". " + f.next;
+  }
+  c.error("numbers", counted_are(bad_, "cell") + " missing, infinite or not a number: " + text + next);
 }
 
 namespace {
@@ -56,7 +69,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
   return checked([&](DataChecker& c) {
     RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
     c.empty_lines(file, 0, /*csv=*/true);
-    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator));
+    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
     NumberCheck numbers(o.missing != "error");
     std::optional<Columns> columns;
     index_rows(file, reader, [&](std::span<const std::string> cells, std::size_t line) {
@@ -67,6 +80,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
       }
     });
     numbers.report(c);
+    c.format(reader.warnings());
     const DataRows data(file, o.validation, o.test, o.split_seed);
     std::vector<CheckedRow> rows;
     data.for_each([&](const DataRows::Row& row) {

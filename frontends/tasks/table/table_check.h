@@ -13,7 +13,7 @@
 
 namespace unroll {
 
-// Cells that must be numbers; the first ones that are not, in the reader's words.
+// Cells that must be numbers. Those that are not are told apart by column and by what to do about them.
 class NumberCheck {
  public:
   explicit NumberCheck(bool gaps_allowed)
@@ -21,11 +21,17 @@ class NumberCheck {
   // NaN where there is none.
   double see(const CsvReader& reader, const std::string& cell, std::size_t line, std::size_t column);
   void report(DataChecker& checker) const;
+  bool all_read() const { return bad_ == 0; }
 
  private:
+  struct Fault {
+    std::size_t column;
+    std::string next, first;  // what to do, and the reader's words for the first cell
+    std::int64_t n = 0;
+  };
   CsvReader::Missing missing_;
   std::int64_t bad_ = 0, empty_ = 0;
-  std::string first_;
+  std::vector<Fault> faults_;  // the first ones
 };
 
 using TakeTargets = std::function<void(std::span<const std::string> targets, Split split)>;

@@ -6,7 +6,8 @@
 
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "frontends/data/table/dates.h"
+#include "frontends/data/dates/date_format.h"
+#include "frontends/data/text/entry_lines.h"
 #include "unroll/error.h"
 
 namespace unroll {
@@ -20,31 +21,30 @@ void check_scaling(const TableRowsOptions& o, const std::string& task) {
 
 }  // namespace
 
-TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words)
-    : options_(options), batch_(options.batch), words_(std::move(words)),
+TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted)
+    : options_(options), batch_(options.batch), words_(std::move(words)), fitted_(fitted),
       file_(records_of(std::move(file), options.validation, options.test)),
-      reader_(file_.name(), CsvLimits{}.max_columns, CsvFormat::of(options.header, options.separator)) {
+      reader_(file_.name(), CsvLimits{}.max_columns,
+              fitted.empty() ? CsvFormat::of(options.header, options.separator, options.missing_values)
+                             : format_as_trained(fitted, Features::of(fitted).columns)) {
   check_scaling(options_, words_.task);
 }
 
 void TableRows::read(std::span<const std::string> targets, const TakeCells& take) {
   index_rows(file_, reader_, [&](std::span<const std::string> cells, std::size_t line) {
-    if (places_.empty()) choose_columns(targets);
+    if (places_.empty() && fitted_.empty()) choose_columns(targets);
+    else if (places_.empty()) find_columns(targets);
     for (const std::size_t c : places_) check_feature(cells[c], line, c);
     for (const std::size_t c : targets_)
-      if (is_missing(cells[c])) reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
+      if (is_missing_target(cells[c]))
+        reader_.refuse(line, c, "the " + words_.target + " is missing", "Remove the line");
     take(cells, line);
   });
 }
 
-void TableRows::draw_splits(const Metadata& fitted) {
+void TableRows::draw_splits() {
   rows_ = split_rows(file_, options_.validation, options_.test, options_.split_seed);
-  if (!fitted.empty()) {
-    Features features = Features::of(fitted);
-    places_ = features.places(reader_, target_names());
-    features_ = std::move(features);
-    return;
-  }
+  if (!fitted_.empty()) return;
   features_.mean.assign(places_.size(), 0.0);
   features_.deviation.assign(places_.size(), 1.0);
   if (!options_.normalize && options_.missing == "error") return;
@@ -103,14 +103,14 @@ Tensor TableRows::inputs(Split split, std::uint64_t seed, std::int64_t epoch, st
 }
 
 void TableRows::put(Metadata& m) const {
-  m["header"] = reader_.header().empty() ? "0" : "1";
-  m["separator"] = std::string(1, reader_.separator());
+  put_table_form(m, reader_, options_);
   features_.put(m);
 }
 
 std::vector<std::string> TableRows::notes_on(const std::string& of_targets) const {
   std::vector<std::string> notes{file_.name() + ": " + reader_.found(file_.size()) + "; " + of_targets + ", " +
                                  counted(places_.size(), "feature") + " in " + counted(features_.steps, "step")};
+  notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + std::to_string(n_missing_) + " missing values filled (data.missing = \"" +
                     options_.missing + "\")");
@@ -130,6 +130,48 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
     if (!is_target(c)) places_.push_back(c);
   reader_.refuse_repeated(targets_);
   reader_.refuse_repeated(places_);
+  divide_into_steps();
+  for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
+  features_.missing = options_.missing;
+  features_.divide = options_.divide;
+  features_.normalize = options_.normalize;
+}
+
+// The columns of the model, which those that the options name must be.
+void TableRows::find_columns(std::span<const std::string> targets) {
+  features_ = Features::of(fitted_);
+  const std::vector<std::string> of_model = get_targets(fitted_);
+  std::vector<std::string> columns = features_.columns;
+  columns.insert(columns.end(), of_model.begin(), of_model.end());
+  places_ = places_in(reader_, columns, known_table(fitted_));
+  const auto behind = places_.begin() + static_cast<std::ptrdiff_t>(features_.columns.size());
+  targets_.assign(behind, places_.end());
+  places_.erase(behind, places_.end());
+  if (of_model.empty())  // an older model does not name them
+    for (const std::string& column : targets) targets_.push_back(reader_.column(column));
+  require_named(targets, targets_, words_.key);
+  require_named(options_.columns, places_, "data.columns");
+  require_as_trained(fitted_, file_.name(), "missing", options_.missing);
+  require_as_trained(fitted_, file_.name(), "divide", exact_text(options_.divide));
+  require_as_trained(fitted_, file_.name(), "normalize", options_.normalize ? "1" : "0");
+  if (options_.steps > 0) require_as_trained(fitted_, file_.name(), "steps", std::to_string(options_.steps));
+}
+
+// Columns that a config names are those that the model reads. It may name none.
+void TableRows::require_named(std::span<const std::string> named, std::span<const std::size_t> read,
+                              const std::string& key) const {
+  const bool names_none = std::ranges::all_of(named, [](const std::string& name) { return name.empty(); });
+  std::string of_model;
+  for (const std::size_t c : read) of_model += (of_model.empty() ? "" : ", ") + in_quotes(reader_.column_name(c));
+  const bool same = std::ranges::equal(named, read, [&](const std::string& name, std::size_t c) {
+    return reader_.column(name) == c;
+  });
+  if (names_none || same) return;
+  throw Error(ErrorKind::usage, file_.name(), key + " names other columns than the model has: " + of_model,
+              "Leave " + key + " out: a model reads its columns as training did");
+}
+
+void TableRows::divide_into_steps() {
   const auto n = static_cast<std::int64_t>(places_.size());
   features_.steps = options_.steps == 0 ? n : options_.steps;
   if (n == 0)
@@ -139,15 +181,18 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
     throw Error(ErrorKind::usage, file_.name(),
                 counted(n, "feature") + " cannot be divided into " + std::to_string(options_.steps) + " equal steps",
                 "Set steps to a divisor of the number of features, or to 0 for one step per feature");
-  for (const std::size_t c : places_) features_.columns.push_back(reader_.column_name(c));
-  features_.missing = options_.missing;
-  features_.divide = options_.divide;
-  features_.normalize = options_.normalize;
+}
+
+bool TableRows::is_missing_target(std::string_view cell) const {
+  const bool words_are_texts = words_.is_text && options_.missing_values == default_missing_values();
+  return words_are_texts ? trimmed(cell).empty() : reader_.is_missing(cell);
 }
 
 void TableRows::check_feature(const std::string& cell, std::size_t line, std::size_t column) {
   const std::string_view text = trimmed(cell);
-  if (!is_missing(text) && !number_in(text) && text.find(' ') != std::string_view::npos && !date_in(text))
+  const bool is_text = text.find(' ') != std::string_view::npos &&
+                       std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c); });
+  if (is_text && !reader_.is_missing(text) && date_readings(text).empty())
     reader_.refuse(line, column, in_quotes(text) + " is a text, not a number",
                    "A text with one label is read by task.kind = \"document\"; other columns are left out with "
                    "data.columns");

@@ -14,6 +14,7 @@
 #include "frontends/tasks/common/split_records.h"
 #include "frontends/tasks/common/task_parts.h"
 #include "frontends/tasks/table/features.h"
+#include "frontends/tasks/table/table_form.h"
 
 namespace unroll {
 
@@ -22,17 +23,19 @@ struct TableWords {
   std::string task;    // "classify"
   std::string target;  // "label": what a target column has
   std::string key;     // "data.label", which names it
+  bool is_text = false;  // then a missing target is an empty cell, or a word that the config names
 };
 
 class TableRows : public SplitExamples, public SplitTableRows {
  public:
-  TableRows(const TableRowsOptions& options, RecordFile file, TableWords words);
+  // `fitted`: the metadata of a model, whose columns are read in its way; empty in training.
+  TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted);
 
   using TakeCells = std::function<void(std::span<const std::string> cells, std::size_t line)>;
   // Reads the file once, checks its features and shows each row. `targets` are columns by name or number, "" the last.
   void read(std::span<const std::string> targets, const TakeCells& take);
-  // Draws the splits, then fits the features to the training set or takes those of a model.
-  void draw_splits(const Metadata& fitted);
+  // Draws the splits, then fits the features to the training set unless they are those of a model.
+  void draw_splits();
 
   const CsvReader& reader() const { return reader_; }
   const RecordFile& file() const { return file_; }
@@ -60,11 +63,17 @@ class TableRows : public SplitExamples, public SplitTableRows {
 
  private:
   void choose_columns(std::span<const std::string> targets);
+  void find_columns(std::span<const std::string> targets);
+  void require_named(std::span<const std::string> named, std::span<const std::size_t> read,
+                     const std::string& key) const;
+  void divide_into_steps();
+  bool is_missing_target(std::string_view cell) const;
   void check_feature(const std::string& cell, std::size_t line, std::size_t column);
 
   TableRowsOptions options_;
   std::int64_t batch_;
   TableWords words_;
+  Metadata fitted_;
   RecordFile file_;  // of a row each
   CsvReader reader_;
   std::vector<std::size_t> targets_, places_;  // columns of the targets and of the features

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/data/text/encoding.h"
 #include "frontends/tasks/common/example_parts.h"
 #include "frontends/tasks/decode/text_writer.h"
 
@@ -23,7 +24,10 @@ std::string excess_tokens(const std::string& what, std::size_t tokens, std::int6
 
 struct Translator::State {
   TextWriter writer;
-  SourceTokens read(std::string_view source) const { return writer.coder().source(source, k_translator); }
+  SourceTokens read(std::string_view source) const {
+    require_text(source, k_translator);
+    return writer.coder().source(source, k_translator);
+  }
 };
 
 Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend)

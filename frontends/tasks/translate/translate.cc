@@ -9,6 +9,7 @@ namespace {
 
 PairCoder translate_coder(const TranslateOptions& o, const RecordFile& file, const PairsReader& reader,
                           const std::vector<std::int64_t>& train, const Metadata& fitted) {
+  require_as_trained(fitted, file.name(), "tokens", o.tokens);
   const auto coder = [&](std::string TextPair::*side, const std::string& which) {
     if (!fitted.empty())
       return LineCoder(

@@ -11,7 +11,7 @@ namespace unroll {
 
 struct DataFinding {
   bool error = false;  // true: training refuses the file; false: a warning
-  std::string check;   // "empty lines", "lengths", "duplicates", "vocabulary", "labels", "numbers", "file"
+  std::string check;   // "empty lines", "lengths", "duplicates", "vocabulary", "labels", "numbers", "format", "file"
   std::string what;    // description with line numbers and shares
 };
 struct DataCheck {

@@ -49,6 +49,9 @@ struct OptionKey {
   std::string_view meaning;
   AtResume at_resume = AtResume::fixed;
   Affects affects = Affects::model;
+  // Values of other options without which this one has no effect: "train.cooldown > 0 or train.schedule =
+  // linear|cosine". The command then says so of a value that is not the default. Empty: it always has an effect.
+  std::string_view needs = {};
 };
 
 enum class OptionType : std::uint8_t { boolean, integer, number, text, texts, number_or_text };
@@ -132,7 +135,8 @@ struct Field {
 }  // namespace detail
 
 template <auto member>
-constexpr Option option(const OptionKey& key) {
+constexpr Option option(OptionKey key, std::string_view needs = {}) {
+  key.needs = needs;
   using Of = detail::Field<member>;
   return {key, detail::option_type<typename Of::T>(), Of::get, Of::set};
 }

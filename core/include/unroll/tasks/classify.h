@@ -20,9 +20,9 @@ namespace unroll {
 // Metadata (lists have one entry per line; a newline in an entry is \n, a backslash \\):
 //   columns, label      list of feature columns in order; label column. Names, or numbers without a header
 //   labels              list, by class number
-//   header, separator   "1" or "0"; one character
+//   header, separator, file_columns   "1" or "0"; a character; a number. data.header, data.separator: the settings
 //   steps, width        of a row: steps * width features
-//   missing             see TableRowsOptions
+//   missing, missing_values   see TableRowsOptions; a list
 //   divide, normalize   a number; "1" or "0"
 //   mean, deviation     lists of numbers by feature: standardization, and what missing values become; only when one of
 //                       them needs it

@@ -21,9 +21,11 @@ namespace unroll {
 // Metadata: window, horizon, difference ("1": changes are modeled), series (how many)
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
-//   header, separator, missing     as for classify
-//   date, date_form, date_time, date_step   only with a date column: its name, iso, slashes, dots, month, compact or
-//                                  year, "1" with a time of day, and the step: "1 day", "3 months"
+//   header, separator, missing, missing_values   as for classify, with what stands beside them
+//   date                           the date column, or "none"
+//   date_form, date_time, date_step   only with a date column: how dates are written ("iso", "slashes", "dots",
+//                                  "month", "compact", "year", or as "DD/MM/YYYY"), "1" with a time of day, and the
+//                                  step: "1 day"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
@@ -44,6 +46,7 @@ struct ForecastOptions {
   // line between its neighbors within the window; behind the last one, which may not look ahead, the last value.
   // "error": none may be missing.
   std::string missing = "previous";
+  std::vector<std::string> missing_values = default_missing_values();
   std::int64_t window = 52;
   std::int64_t horizon = 1;
   std::int64_t stride = 1;  // validation and test use every window
@@ -58,7 +61,7 @@ template <>
 inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::date>(
         {"data.date", any_value,
-         "date column: its name or number; empty: the first one with a date in its first row; none: no dates, rows are "
+         "date column: its name or number; empty: the first one that begins with a date; none: no dates, rows are "
          "one step apart"}),
     option<&ForecastOptions::column>(
         {"data.column", any_value,
@@ -67,6 +70,7 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::header>(keys::header),
     option<&ForecastOptions::separator>(keys::separator),
     option<&ForecastOptions::missing>(keys::missing),
+    option<&ForecastOptions::missing_values>(keys::missing_values),
     option<&ForecastOptions::window>(
         {"data.window", between(1, 1e6), "number of past values that a forecast reads"}),
     option<&ForecastOptions::horizon>(

@@ -74,6 +74,10 @@ inline constexpr OptionKey missing = {
     "data.missing", one_of("error|previous|interpolate|mean"),
     "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or (classify, "
     "regress) use the training mean; forecast fills inputs only, never targets"};
+inline constexpr OptionKey missing_values = {
+    "data.missing_values", any_value,
+    "words that stand for a missing number, in any letter case; an empty cell and NaN always do. classify: a text label "
+    "that is one of the words in the default is a class"};
 inline constexpr OptionKey columns = {
     "data.columns", any_value,
     "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
@@ -101,6 +105,11 @@ inline constexpr OptionKey label_smoothing = {
     AtResume::free};
 }  // namespace keys
 
+// Words for missing numbers that programs write.
+inline std::vector<std::string> default_missing_values() {
+  return {"NA", "N/A", "#N/A", "<NA>", "null", "None", "?"};
+}
+
 // Options shared by the tasks on rows of a table, each of which is a sequence: its feature columns, in `steps` steps of
 // equal width. Rows are assigned to the splits by split_seed.
 struct TableRowsOptions {
@@ -112,6 +121,7 @@ struct TableRowsOptions {
   // Missing features: "error"; "previous" and "interpolate" fill along the steps of a row, "mean" with the mean of the
   // training set, which the other two use where a row has nothing to fill from.
   std::string missing = "error";
+  std::vector<std::string> missing_values = default_missing_values();
   std::int64_t steps = 0;
   double divide = 1;
   bool normalize = false;
@@ -128,7 +138,9 @@ inline constexpr auto k_options<TableRowsOptions> = std::array{
     option<&TableRowsOptions::header>(keys::header),
     option<&TableRowsOptions::separator>(keys::separator),
     option<&TableRowsOptions::missing>(keys::missing),
-    option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"}),
+    option<&TableRowsOptions::missing_values>(keys::missing_values),
+    option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"},
+                                      "data.normalize = false"),
     option<&TableRowsOptions::normalize>(
         {"data.normalize", any_value,
          "standardize each feature: subtract its mean in the training set, divide by its standard deviation"}),
@@ -186,10 +198,12 @@ inline constexpr auto k_options<SamplingOptions> = std::array{
          "share of decoder inputs that are its own predictions instead of the target", AtResume::free}),
     option<&SamplingOptions::sampling_schedule>(
         {"train.sampling_schedule", one_of("constant|linear|exponential|inverse-sigmoid"),
-         "how scheduled_sampling grows from 0 to its full share", AtResume::free}),
+         "how scheduled_sampling grows from 0 to its full share", AtResume::free},
+        "train.scheduled_sampling > 0"),
     option<&SamplingOptions::sampling_batches>(
         {"train.sampling_batches", between(1, 2147483646),
-         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", AtResume::free}),
+         "linear: batches until the full share; exponential, inverse-sigmoid: n in e^(-batch / n)", AtResume::free},
+        "train.scheduled_sampling > 0 and train.sampling_schedule = linear|exponential|inverse-sigmoid"),
 };
 
 // The decoder of a task that writes a text for each text.
@@ -219,7 +233,8 @@ inline constexpr auto k_options<DecoderOptions> = std::array{
          "and additive attention"}),
     option<&DecoderOptions::coverage_weight>(
         {"train.coverage_weight", between(0, 1e3), "with model.coverage: factor of the coverage loss",
-         AtResume::free}),
+         AtResume::free},
+        "model.coverage = true"),
 };
 
 // Calls visit.operator()<Part>() for each struct that the options of a task consist of: those that it derives from,

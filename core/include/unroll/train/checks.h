@@ -43,18 +43,28 @@ struct PrecisionCheck {
 UNROLL_API PrecisionCheck check_precision(const std::shared_ptr<const Task>& task, Backend& backend,
                                           const TrainerOptions& options, std::int64_t updates, double tolerance);
 
-// Learning rate range test (Smith 2017): updates with an exponentially growing rate. It writes no files and changes no
-// trainer.
-struct LrSearchOptions {
-  double from = 1e-6, to = 1;
-  std::int64_t updates = 100;
-};
+// Search for a learning rate, in two parts. A range test (Smith 2017), updates with an exponentially growing rate,
+// finds the rate at which the loss diverges. Below it, short runs with the options' schedule, from equal parameters and
+// on equal batches, find the rate with the lowest validation loss (without a validation set: training loss). Three
+// rounds keep the better rates and train them longer. It writes no files and changes no trainer.
 struct LrPoint {
   double lr, loss, smoothed;
 };
+struct LrTrial {
+  double lr;
+  std::int64_t updates;
+  double loss;  // lowest of four validations, or means of quarters of the updates; infinite where one was not finite
+};
+struct LrSearchOptions {
+  double from = 1e-6, to = 1;
+  std::int64_t updates = 100;        // of the range test
+  std::int64_t trial_updates = 200;  // of short runs: half as many in round 1, then 2 and 4 times as many
+  std::function<void(const LrTrial&)> trial = {};  // called after each short run
+};
 struct LrSearch {
   std::vector<LrPoint> points;  // ends when the smoothed loss exceeds 4x its minimum or is not finite
-  double suggested = 0;         // the rate at which the loss falls fastest
+  std::vector<LrTrial> trials;
+  double suggested = 0;         // the rate of the best trial of the last round, or between the best two
 };
 // Throws Error(numeric) when the loss is not finite at the first update.
 UNROLL_API LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,

@@ -32,21 +32,28 @@ template <>
 inline constexpr auto k_options<OptimizerOptions> = std::array{
     option<&OptimizerOptions::name>({"train.optimizer", one_of("sgd|adam|adamw|rmsprop|adagrad|lion"), "optimizer"}),
     option<&OptimizerOptions::lr>({"train.lr", from(0), "learning rate", AtResume::free}),
-    option<&OptimizerOptions::momentum>({"train.momentum", between(0, 0.999999), "sgd, rmsprop: momentum"}),
-    option<&OptimizerOptions::nesterov>({"train.nesterov", any_value, "sgd: Nesterov momentum"}),
+    option<&OptimizerOptions::momentum>({"train.momentum", between(0, 0.999999), "sgd, rmsprop: momentum"},
+                                        "train.optimizer = sgd|rmsprop"),
+    option<&OptimizerOptions::nesterov>({"train.nesterov", any_value, "sgd: Nesterov momentum"},
+                                        "train.optimizer = sgd and train.momentum > 0"),
     option<&OptimizerOptions::beta1>(
-        {"train.beta1", between(0, 0.999999), "adam, adamw, lion: decay of the first moment", AtResume::free}),
+        {"train.beta1", between(0, 0.999999), "adam, adamw, lion: decay of the first moment", AtResume::free},
+        "train.optimizer = adam|adamw|lion"),
     option<&OptimizerOptions::beta2>(
-        {"train.beta2", between(0, 0.999999999), "adam, adamw, lion: decay of the second moment", AtResume::free}),
+        {"train.beta2", between(0, 0.999999999), "adam, adamw, lion: decay of the second moment", AtResume::free},
+        "train.optimizer = adam|adamw|lion"),
     option<&OptimizerOptions::epsilon>(
-        {"train.epsilon", between(1e-30, 1), "adaptive optimizers: added to the denominator", AtResume::free}),
+        {"train.epsilon", between(1e-30, 1), "adaptive optimizers: added to the denominator", AtResume::free},
+        "train.optimizer = adam|adamw|rmsprop|adagrad"),
     option<&OptimizerOptions::alpha>(
-        {"train.alpha", between(0, 0.999999999), "rmsprop: decay of the squared gradient", AtResume::free}),
+        {"train.alpha", between(0, 0.999999999), "rmsprop: decay of the squared gradient", AtResume::free},
+        "train.optimizer = rmsprop"),
     option<&OptimizerOptions::weight_decay>(
         {"train.weight_decay", between(0, 10),
          "L2 penalty; decoupled for adamw and lion; not applied to biases and norm gains", AtResume::free}),
     option<&OptimizerOptions::decay_vectors>(
-        {"train.decay_vectors", any_value, "apply weight decay to biases and norm gains too", AtResume::free}),
+        {"train.decay_vectors", any_value, "apply weight decay to biases and norm gains too", AtResume::free},
+        "train.weight_decay > 0"),
 };
 // Options for the parameters whose name matches. The first matching group applies.
 struct ParameterGroup {
@@ -81,19 +88,23 @@ inline constexpr auto k_options<ScheduleOptions> = std::array{
         {"train.warmup", from(0), "updates in which the learning rate rises linearly from 0", AtResume::free}),
     option<&ScheduleOptions::final_fraction>(
         {"train.final_fraction", between(0, 1),
-         "linear, cosine, one-cycle, cool-down: final learning rate / initial one", AtResume::free}),
+         "linear, cosine, one-cycle, cool-down: final learning rate / initial one", AtResume::free},
+        "train.schedule = linear|cosine|one-cycle or train.cooldown > 0"),
     option<&ScheduleOptions::cooldown>(
         {"train.cooldown", from(0), "last updates, in which the learning rate falls linearly", AtResume::free}),
     option<&ScheduleOptions::factor>(
-        {"train.lr_factor", between(1e-6, 1), "step, plateau: factor for the learning rate", AtResume::free}),
+        {"train.lr_factor", between(1e-6, 1), "step, plateau: factor for the learning rate", AtResume::free},
+        "train.schedule = step|plateau"),
     option<&ScheduleOptions::min_lr>(
         {"train.min_lr", from(0), "lowest learning rate of the schedule between warm-up and cool-down",
-         AtResume::free}),
+         AtResume::free},
+        "train.schedule = linear|cosine|step|plateau|one-cycle"),
     option<&ScheduleOptions::step_every>(
-        {"train.step_every", from(1), "step: updates between changes", AtResume::free}),
+        {"train.step_every", from(1), "step: updates between changes", AtResume::free}, "train.schedule = step"),
     option<&ScheduleOptions::plateau_patience>(
         {"train.plateau_patience", from(1), "plateau: validations without improvement before the learning rate falls",
-         AtResume::free}),
+         AtResume::free},
+        "train.schedule = plateau"),
 };
 // Gradient clipping, applied in this order. 0 turns a method off.
 struct ClipOptions {
@@ -131,9 +142,10 @@ inline constexpr auto k_options<AverageOptions> = std::array{
         {"train.average", one_of("none|ema|mean"),
          "weight averaging over updates; the average is validated and saved as best"}),
     option<&AverageOptions::decay>(
-        {"train.average_decay", between(0, 0.9999999), "ema: decay of the average per update", AtResume::free}),
+        {"train.average_decay", between(0, 0.9999999), "ema: decay of the average per update", AtResume::free},
+        "train.average = ema"),
     option<&AverageOptions::start>(
-        {"train.average_start", from(0), "first update that is averaged", AtResume::free}),
+        {"train.average_start", from(0), "first update that is averaged", AtResume::free}, "train.average = ema|mean"),
 };
 // Dynamic loss scaling for Precision::f16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
 // before differentiation and the gradients are divided by it, so that small gradients do not underflow. A non-finite
@@ -147,10 +159,12 @@ struct LossScaleOptions {
 template <>
 inline constexpr auto k_options<LossScaleOptions> = std::array{
     option<&LossScaleOptions::initial>(
-        {"train.loss_scale", between(1, 16777216), "f16: initial loss scale, a power of two"}),
+        {"train.loss_scale", between(1, 16777216), "f16: initial loss scale, a power of two"},
+        "train.precision = f16"),
     option<&LossScaleOptions::growth_every>(
         {"train.loss_scale_every", from(1), "f16: updates without overflow before the loss scale doubles",
-         AtResume::free}),
+         AtResume::free},
+        "train.precision = f16"),
 };
 // What to do when the loss or a gradient is not finite. Such an update never changes parameters, optimizer slots,
 // averages or states.
@@ -222,7 +236,8 @@ inline constexpr auto k_options<TrainerOptions> = std::array{
         {"train.accumulate", between(1, 1e5),
          "batches per update (gradient accumulation): the gradient of `batch * accumulate` sequences"}),
     option<&TrainerOptions::max_updates>(
-        {"train.max_updates", between(0, 2147483646), "total number of updates", AtResume::free}),
+        {"train.max_updates", between(0, 2147483646), "total number of updates", AtResume::free},
+        "train.epochs = 0"),
     option<&TrainerOptions::epochs>(
         {"train.epochs", between(0, 2147483646), "if set, max_updates is this number of passes over the training set",
          AtResume::free}),
@@ -232,10 +247,12 @@ inline constexpr auto k_options<TrainerOptions> = std::array{
     option<&TrainerOptions::validate_every>(
         {"train.validate_every", from(0), "updates between validations; 0: never", AtResume::free}),
     option<&TrainerOptions::validation_batches>(
-        {"train.validation_batches", from(0), "maximum batches per validation; 0: all", AtResume::free}),
+        {"train.validation_batches", from(0), "maximum batches per validation; 0: all", AtResume::free},
+        "train.validate_every > 0"),
     option<&TrainerOptions::patience>(
         {"train.patience", from(0),
-         "early stopping: stop after this many validations without improvement; 0: off", AtResume::free}),
+         "early stopping: stop after this many validations without improvement; 0: off", AtResume::free},
+        "train.validate_every > 0"),
     option<&TrainerOptions::checkpoint_every>(
         {"train.checkpoint_every", from(0), "updates between checkpoints; 0: only at the end", AtResume::free}),
     option<&TrainerOptions::keep>(
@@ -256,9 +273,11 @@ inline constexpr auto k_options<TrainerOptions> = std::array{
          AtResume::free}),
     option<&TrainerOptions::max_bad_updates>(
         {"train.max_bad_updates", from(0),
-         "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit", AtResume::free}),
+         "skip, rollback: non-finite updates in a row before the run stops or returns; 0: no limit", AtResume::free},
+        "train.on_bad = skip|rollback"),
     option<&TrainerOptions::max_rollbacks>(
-        {"train.max_rollbacks", from(0), "rollback: maximum number of returns before the run stops", AtResume::free}),
+        {"train.max_rollbacks", from(0), "rollback: maximum number of returns before the run stops", AtResume::free},
+        "train.on_bad = rollback"),
     option<&TrainerOptions::seed>({"train.seed", from(0), "seed of all random numbers"}),
     option<&TrainerOptions::estimate_seconds>(
         {"run.estimate_seconds", between(0, 60),
@@ -268,7 +287,8 @@ inline constexpr auto k_options<TrainerOptions> = std::array{
     option<&TrainerOptions::chunk_steps>(
         {"run.chunk_steps", between(0, 1e6),
          "steps after which the next layer may begin, so that stacked layers run at once on several threads; costs "
-         "memory; 0: off"}),
+         "memory; 0: off"},
+        "model.layers > 1"),
 };
 
 }  // namespace unroll

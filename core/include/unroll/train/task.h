@@ -32,7 +32,11 @@ struct MetricValue {
 // What Task::build returns.
 struct TaskGraph {
   Value loss;                         // Scalar.
-  Value weight;                       // Scalar: the weight of this batch's loss in an average. Empty: 1.
+  // Scalar: the weight of this batch's loss in an average over batches, of a validation or of an update
+  // (TrainerOptions::accumulate): what the loss is a mean over, such as the number of rows or tokens. It may depend on
+  // the batch, not on parameters. Empty: each term x / n of the loss, such as a masked_mean, has the weight n, and what
+  // is no such quotient has the weight 1.
+  Value weight;
   std::vector<MetricValue> metrics;
   std::vector<CarriedState> states;
   std::vector<std::pair<std::string, Value>> outputs = {};  // Predictions by name; Trainer::predict returns them.
@@ -72,8 +76,11 @@ class UNROLL_API Task {
   virtual std::map<std::string, std::string> metadata() const { return {}; }
   // Results of simple reference methods on a split: method -> metric -> value. They are fitted to the training set.
   virtual std::map<std::string, std::map<std::string, double>> baselines(Split) const { return {}; }
-  // Properties detected in the data files, one line of text each: "data.csv: 900 rows, header found, ...".
+  // What the data files were read as, one line of text each: "data.csv: 900 rows, header found, ...".
   virtual std::vector<std::string> notes() const { return {}; }
+  // What in the data files looks like something that it was not read as, such as dates or a header: one line of text
+  // each, with the setting that decides. check_data has the same as findings of the check "format".
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace unroll

@@ -15,8 +15,8 @@
 
 namespace unroll {
 
-// Rows of a CSV or TSV file for a task on rows of a table. Columns are found by their names; in a file without a header
-// by their places, with or without the columns of the targets, such as the label's.
+// Rows of a CSV or TSV file for a task on rows of a table. Columns are found by their names. A file without a header
+// has only the features, in the model's order; or what the training file had, if that one had no header either.
 class UNROLL_API FeatureReader {
  public:
   // `name` is the file's name in messages. Throws Error(usage) when the model is of another task.
@@ -45,9 +45,9 @@ struct SeriesEnd {
   std::vector<std::string> at;       // of the rows and of `next`: the date, or the row's number from 0
   std::vector<std::string> notes;    // what was found in the file
 };
-// The last `rows` rows of the file and the dates of `steps` that follow. Throws Error(input_file) on what is no table
-// of numbers and when it has fewer rows, Error(usage) when a column is not there or the dates have another step than
-// those the model was trained on.
+// The last `rows` rows of the file and the dates of `steps` that follow. Columns are found as by FeatureReader. Throws
+// Error(input_file) on what is no table of numbers, when it has fewer rows, and when the dates have another step than
+// those the model was trained on; Error(usage) when a column is not there.
 UNROLL_API SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file,
                                 const std::string& name, std::int64_t rows, std::int64_t steps);
 

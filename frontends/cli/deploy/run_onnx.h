@@ -5,14 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "frontends/cli/deploy/run_output.h"
+
 namespace unroll::cli {
 
-struct TensorFiles {
-  std::string input;   // safetensors
-  std::string output;  // safetensors
-  bool explain = false;
-  bool json = false;
-};
 // Returns the exit code.
 int run_onnx(const std::string& file, const TensorFiles& options, const std::string& backend, std::int64_t threads);
 

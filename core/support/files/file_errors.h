@@ -5,11 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "unroll/detail/export.h"
 #include "unroll/error.h"
 
 namespace unroll {
 
 // "[path] cannot <action>: No space left on device. Free some space ..."; `error` is an errno value.
-Error file_error(ErrorKind kind, const std::string& path, std::string_view action, int error);
+UNROLL_API Error file_error(ErrorKind kind, const std::string& path, std::string_view action, int error);
 
 }  // namespace unroll
