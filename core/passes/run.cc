@@ -78,8 +78,21 @@ void require_apart(const Bindings& bindings, const Plan& plan) {
 
 }  // namespace
 
+Backend& BackendUse::get(std::string_view who) const {
+  if (is_over())
+    throw Error(ErrorKind::usage, who, "the backend has been destroyed",
+                "Keep the result of make_backend in a variable that outlives what uses it");
+  return *backend_;
+}
+
 Program::Program(const Graph& graph, Backend& backend, const PlanOptions& options)
-    : backend_(backend), plan_(unroll::plan(graph, backend, options)), executable_(backend.compile(plan_)) {}
+    : backend_(backend),
+      plan_(unroll::plan(graph, backend, options)),
+      executable_(backend.compile(plan_)) {}
+
+Program::~Program() {
+  if (backend_.is_over()) (void)executable_.release();  // its destructor may use the backend
+}
 
 Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name, const BackendOptions& options) noexcept {
   return attempt([&] { return make_backend(name, options); });
@@ -93,6 +106,7 @@ Result<TensorMap> Program::try_run(const TensorMap& inputs) noexcept {
 }
 
 void Program::run(const Bindings& bindings) {
+  backend_.get(k_who);
   check_interruption();
   require_buffers(bindings.inputs, plan_->graph->inputs(), *plan_->graph, "input");
   require_buffers(bindings.outputs, plan_->graph->outputs(), *plan_->graph, "output");
@@ -101,15 +115,16 @@ void Program::run(const Bindings& bindings) {
 }
 
 TensorMap Program::run(const TensorMap& inputs) {
+  Backend& backend = backend_.get(k_who);
   const Graph& graph = *plan_->graph;
   require_known(inputs, graph);
   std::vector<std::unique_ptr<Buffer>> buffers;
   Bindings bindings;
   // Tensors are read and written where they are, if the backend works in host memory; true if so.
   const auto bind = [&](std::span<std::byte> memory, std::vector<Buffer*>& to) {
-    std::unique_ptr<Buffer> borrowed = backend_.borrow(memory);
+    std::unique_ptr<Buffer> borrowed = backend.borrow(memory);
     const bool is_borrowed = borrowed != nullptr;
-    buffers.push_back(is_borrowed ? std::move(borrowed) : backend_.allocate(memory.size()));
+    buffers.push_back(is_borrowed ? std::move(borrowed) : backend.allocate(memory.size()));
     to.push_back(buffers.back().get());
     return is_borrowed;
   };
@@ -117,7 +132,7 @@ TensorMap Program::run(const TensorMap& inputs) {
     const std::span<const std::byte> bytes = require_input(inputs, input, graph).bytes();
     // Only a donor's buffer is written, and an output of this run never has the buffer of an input.
     if (!bind({const_cast<std::byte*>(bytes.data()), bytes.size()}, bindings.inputs))
-      backend_.upload(*bindings.inputs.back(), 0, bytes);
+      backend.upload(*bindings.inputs.back(), 0, bytes);
   }
   std::vector<Tensor> tensors;
   std::vector<bool> copied;
@@ -126,10 +141,10 @@ TensorMap Program::run(const TensorMap& inputs) {
     copied.push_back(!bind(tensors.back().bytes(), bindings.outputs));
   }
   run(bindings);
-  backend_.wait();
+  backend.wait();
   TensorMap results;
   for (std::size_t k = 0; k < tensors.size(); ++k) {
-    if (copied[k]) backend_.download(*bindings.outputs[k], 0, tensors[k].bytes());
+    if (copied[k]) backend.download(*bindings.outputs[k], 0, tensors[k].bytes());
     results.insert_or_assign(graph.outputs()[k].name, std::move(tensors[k]));
   }
   return results;

@@ -33,7 +33,7 @@ Value sequence_mask(Value lengths, std::int64_t steps) {
 }
 
 struct Model::State {
-  Backend& backend;
+  BackendUse backend;
   Network network;
   Constants parameters;
   struct Planned {
@@ -52,7 +52,8 @@ struct Model::State {
     if (built.outputs.empty())
       throw Error(ErrorKind::usage, "Model", "the network returns no outputs", "Name them in TaskGraph::outputs");
     for (const auto& [name, value] : built.outputs) graph.output(name, value);
-    auto program = std::make_unique<Program>(*with_constants(graph, scope.parameters(), parameters, "Model"), backend);
+    const auto folded = with_constants(graph, scope.parameters(), parameters, "Model");
+    auto program = std::make_unique<Program>(*folded, backend.get("Model"));
     return programs.emplace(std::move(key), Planned{std::move(program), index_limits(graph)}).first->second;
   }
 };

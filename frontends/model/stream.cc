@@ -68,12 +68,13 @@ StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options
 
 // What forks share.
 struct Stream::Model {
-  Backend& backend;
+  BackendUse use;
   StreamOptions options;
   std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; the same when the chunk is one step
   std::vector<Type> states;
   DType input;
   std::int64_t inputs, ids, outputs;
+  Backend& backend() const { return use.get(k_who); }
 };
 
 // What each stream has.
@@ -108,7 +109,7 @@ Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& para
 }
 
 Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)), run_(std::make_unique<Run>()) {
-  Backend& backend = model_->backend;
+  Backend& backend = model_->backend();
   std::int64_t widest = 1;
   for (const Type& type : model_->states) {
     const Tensor zero(type);
@@ -141,7 +142,9 @@ Result<Stream> Stream::try_create(Backend& backend, const StreamModel& model, co
   return attempt([&] { return Stream(backend, model, parameters, options); });
 }
 
-Stream::~Stream() = default;
+Stream::~Stream() {
+  if (model_ && model_->use.is_over()) (void)run_.release();  // destructors may use the backend
+}
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 
@@ -169,7 +172,7 @@ bool Stream::step_bytes(DType dtype, std::span<const std::byte> x, std::span<flo
   };
   Run::Program* const program = fits(run.one) ? &run.one : fits(run.chunk) ? &run.chunk : nullptr;
   if (!program || dtype != model_->input) return false;
-  Backend& backend = model_->backend;
+  Backend& backend = model_->backend();
   backend.upload(*program->x, 0, x);
   program->executable->run(program->bindings[run.turn]);
   backend.download(*program->y, 0, std::as_writable_bytes(y));
@@ -191,7 +194,7 @@ bool Stream::reset(std::int64_t lane) noexcept try {
     const Shape& shape = model_->states[k].shape;
     const auto bytes = static_cast<std::size_t>(shape[2]) * sizeof(float);
     for (std::int64_t slot = 0; slot < shape[0]; ++slot)
-      model_->backend.upload(*run_->states[run_->turn][k], static_cast<std::size_t>(slot * lanes() + lane) * bytes,
+      model_->backend().upload(*run_->states[run_->turn][k], static_cast<std::size_t>(slot * lanes() + lane) * bytes,
                              {run_->zeros.data(), bytes});
   }
   return true;
@@ -203,7 +206,7 @@ TensorMap Stream::save() const {
   TensorMap states;
   for (std::size_t k = 0; k < model_->states.size(); ++k) {
     Tensor state(model_->states[k]);
-    model_->backend.download(*run_->states[run_->turn][k], 0, state.bytes());
+    model_->backend().download(*run_->states[run_->turn][k], 0, state.bytes());
     states.emplace(state_name(k), std::move(state));
   }
   return states;
@@ -224,7 +227,7 @@ void Stream::restore(const TensorMap& states) {
     throw Error(ErrorKind::usage, k_who,
                 "there are " + std::to_string(n) + " states; got " + std::to_string(states.size()));
   for (std::size_t k = 0; k < n; ++k)
-    model_->backend.upload(*run_->states[run_->turn][k], 0, states.at(state_name(k)).bytes());
+    model_->backend().upload(*run_->states[run_->turn][k], 0, states.at(state_name(k)).bytes());
 }
 
 Stream Stream::fork() const {

@@ -56,11 +56,11 @@ def name_of(statement):
 
 
 def declared():
-    """(header, name) of each public function, and of each function of a public class that has no body."""
+    """(header, name, is marked) of each public function, and of each class with functions that have no body."""
     for path in sorted((ROOT / "core/include/unroll").rglob("*.h")):
         text = DIRECTIVE.sub("", COMMENT.sub("", path.read_text()))
         for statement in functions(text):
-            yield path.name, name_of(statement)
+            yield path.name, name_of(statement), "UNROLL_API" in statement
         for statement in statements(text):
             if not re.match(r"\s*(class|struct)\b", statement) or "{" not in statement:
                 continue
@@ -68,7 +68,8 @@ def declared():
             name = re.findall(r"[A-Za-z_]\w*", re.sub(r"\bfinal\b", "", head.split(":")[0]))[-1]
             no_symbol = re.compile(r"\(\*\w+\)|std::function<|= (0|default|delete);")
             for member in filter(lambda m: not no_symbol.search(m), functions(body)):
-                yield path.name, f"{name}::{name_of(member)}"
+                marked = "UNROLL_API" in head or "UNROLL_API" in member
+                yield path.name, f"{name}::{name_of(member)}", marked
 
 
 def symbols(*options):
@@ -81,8 +82,9 @@ def main():
     public = list(declared())
     assert len(public) > 200, len(public)
     rows = TABLE_ROW.findall((ROOT / "core/include/unroll/detail/op_table.def").read_text())
-    public += [("op_table.def", name) for name in rows if name not in ("round_bf16", "round_f16", "round_tf32")]
-    wrong = [f"{header}: {name} is not exported" for header, name in public if name not in exported]
+    public += [("op_table.def", name, True) for name in rows if name not in ("round_bf16", "round_f16", "round_tf32")]
+    wrong = [f"{header}: {name} is not marked UNROLL_API" for header, name, is_marked in public if not is_marked]
+    wrong += [f"{header}: {name} is not exported" for header, name, _ in public if name not in exported]
     # std::to_string of a float calls it: such a number depends on the locale (core/support/text/exact_text.h).
     if re.search(r"\bU vsnprintf\b", symbols("--undefined-only")):
         wrong.append("the library calls vsnprintf, as std::to_string of a float does: use exact_text")

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unroll/graph.h"
@@ -80,6 +81,23 @@ class UNROLL_API Backend {
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
   virtual void wait() {}  // until all submitted work is complete
   virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used
+
+ private:
+  friend class BackendUse;
+  std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
+};
+
+// A backend that must outlive what uses it, such as a Program. get() throws Error(usage) once it has been destroyed, as
+// in Program p(graph, *make_backend("cpu")), whose backend ends with the statement.
+class UNROLL_API BackendUse {
+ public:
+  BackendUse(Backend& backend) : backend_(&backend), lifetime_(backend.lifetime_) {}
+  Backend& get(std::string_view who) const;
+  bool is_over() const { return lifetime_.expired(); }
+
+ private:
+  Backend* backend_;
+  std::weak_ptr<const void> lifetime_;
 };
 
 class Trace;  // unroll/plan/trace.h

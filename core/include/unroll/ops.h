@@ -78,7 +78,7 @@ UNROLL_API Value reduce_max(Value x, Ints axes, bool keep = false);
 UNROLL_API Value argmax(Value x, int axis);
 UNROLL_API Value sum(Value x);   // over all axes -> scalar
 UNROLL_API Value mean(Value x);  // over all axes -> scalar
-// sum(x * mask) / max(sum(mask), 1); mask f32 or b8, broadcastable to x
+// sum(x * mask) / max(sum(mask), 1) where mask is not 0; the others may be NaN. mask f32 or b8, broadcastable to x
 UNROLL_API Value masked_mean(Value x, Value mask);
 
 UNROLL_API Value gather(Value table, Value indices);

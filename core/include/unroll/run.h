@@ -55,14 +55,17 @@ UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& b
 // Bytes of a plan's inputs, constants, arena, and outputs that have a buffer of their own.
 UNROLL_API std::size_t planned_bytes(const Plan& plan);
 
-// A compiled plan. Inputs and outputs are bound by name and checked.
+// A compiled plan. Inputs and outputs are bound by name and checked. A run after the backend has been destroyed throws
+// Error(usage).
 class UNROLL_API Program {
  public:
   Program(const Graph& graph, Backend& backend, const PlanOptions& options = {});
+  Program(Program&&) noexcept = default;
+  ~Program();
   static Result<Program> try_create(const Graph& graph, Backend& backend, const PlanOptions& options = {}) noexcept;
 
   const Plan& plan() const { return *plan_; }
-  Backend& backend() const { return backend_; }
+  Backend& backend() const { return backend_.get("Program"); }
   const Executable& executable() const { return *executable_; }
   // Memory of a run, known before it starts: planned_bytes of the plan plus the executable's workspace.
   std::size_t peak_bytes() const { return planned_bytes(*plan_) + executable_->workspace_bytes(); }
@@ -76,7 +79,7 @@ class UNROLL_API Program {
   void run(const Bindings& bindings);
 
  private:
-  Backend& backend_;
+  BackendUse backend_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Executable> executable_;
 };

@@ -2,6 +2,9 @@
 // Includes every public header of unroll.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "unroll needs C++20: compile with -std=c++20 (Meson: cpp_std=c++20; CMake: CMAKE_CXX_STANDARD 20)"
+#else
 #include "unroll/autodiff.h"
 #include "unroll/backend.h"
 #include "unroll/communicator.h"
@@ -56,3 +59,4 @@
 #include "unroll/trainer.h"
 #include "unroll/types.h"
 #include "unroll/vfs.h"
+#endif

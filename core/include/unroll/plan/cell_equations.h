@@ -15,13 +15,13 @@ namespace unroll {
 using CellHook = std::function<Value(Value)>;
 
 // h' = tanh(sum), or relu(sum)  (Elman 1990)
-Value rnn_state(Value sum, bool use_relu = false);
+UNROLL_API Value rnn_state(Value sum, bool use_relu = false);
 
 // r = s(x_r + h_r);  z = s(x_z + h_z);  n = d(tanh(x_n + recurrent(r)));  h' = (1 - z) * n + z * h  (Cho et al. 2014)
 // x: the parts r, z, n of the input; gates: the parts r, z of the recurrent product; biases included. recurrent(r) is
 // r * (U_n h + b_n) in the form of cuDNN and PyTorch, and U_n (r * h) + b_n in the original one.
-Value gru_state(std::span<const Value> x, std::span<const Value> gates, Value h, const CellHook& recurrent,
-                const CellHook& d = {});
+UNROLL_API Value gru_state(std::span<const Value> x, std::span<const Value> gates, Value h, const CellHook& recurrent,
+                           const CellHook& d = {});
 
 // c' = s(f) * c + s(i) * d(tanh(g));  h' = p(s(o) * tanh(c'))
 // (Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000)
@@ -33,6 +33,7 @@ struct LstmVariant {
 struct LstmState {
   Value h, c;
 };
-LstmState lstm_state(std::span<const Value> gates, Value c, const LstmVariant& variant = {});  // gates i, f, g, o
+// gates i, f, g, o
+UNROLL_API LstmState lstm_state(std::span<const Value> gates, Value c, const LstmVariant& variant = {});
 
 }  // namespace unroll
