@@ -68,7 +68,7 @@ class ExpressionBuilder {
     return key(Kind::instruction, expression_.instructions.size());
   }
   void add_result(int from) { add_result(from, expression_.shape); }
-  void add_result(int from, const Shape& shape) { results_.emplace_back(from, dense_strides(shape)); }
+  void add_result(int from, const Shape& shape) { results_.emplace_back(from, common::dense_strides(shape)); }
 
   Expression finish() {
     if (expression_.inputs.size() + expression_.constants.size() + expression_.instructions.size() > 0xffff)
