@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/support/formats.h"
+#include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/error.h"
 
@@ -17,7 +18,6 @@ namespace unroll {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
 bool is_number(char c) { return is_word(c) || c == '+' || c == '-' || c == '.' || c == '#'; }
 

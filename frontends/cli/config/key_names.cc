@@ -66,7 +66,7 @@ constexpr OtherName k_other_names[] = {
     {"workers", "run.threads"}, {"num_workers", "run.threads"}, {"num_threads", "run.threads"},
 };
 
-std::vector<std::string_view> words_of(std::string_view name) {
+std::vector<std::string_view> words_in(std::string_view name) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= name.size();) {
     const std::size_t end = std::min(name.find('_', at), name.size());
@@ -79,7 +79,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
 // The words that `name` has beyond those of the key, of which it has all; otherwise insertions, deletions, ... as
 // edit_distance counts them.
 std::size_t distance_of(std::string_view name, std::string_view key) {
-  const std::vector<std::string_view> words = words_of(name), wanted = words_of(key);
+  const std::vector<std::string_view> words = words_in(name), wanted = words_in(key);
   const bool has_all =
       std::ranges::all_of(wanted, [&](std::string_view w) { return std::ranges::count(words, w) > 0; });
   return has_all ? 1 + words.size() - wanted.size() : edit_distance(name, key);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/support/text/digits.h"
 #include "frontends/data/dates/date_format.h"
 #include "frontends/data/dates/date_patterns.h"
 #include "frontends/data/dates/date_words.h"
@@ -23,7 +24,6 @@ constexpr Pattern k_patterns[] = {
     {"YMm", ""},      {"b~d~Y", "-/., "}, {"d~b~Y", "-/., "}, {"Y~b~d", "-/., "}, {"b~Y", "-/., "},
     {"Y~b", "-/., "}, {"Y~q", "-/:. "},   {"q~Y", "-/. "},    {"Y~w", "- "},
 };
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
 // Reads over a text from the left.

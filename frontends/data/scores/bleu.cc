@@ -4,13 +4,13 @@
 #include <cmath>
 #include <functional>
 
+#include "core/support/text/digits.h"
 #include "frontends/data/scores/words.h"
 
 namespace unroll {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_stop(char c) { return c == '.' || c == ','; }
 // The class [\{-\~\[-\` -\&\(-\+\:-\@\/] of mteval-v13a.
 bool is_symbol(char c) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/utf8.h"
 #include "frontends/data/dates/date_format.h"
@@ -18,8 +19,6 @@ namespace {
 
 constexpr std::size_t k_most_rows = 200;
 using Cells = std::vector<std::string>;
-
-bool has_digit(std::string_view text) { return text.find_first_of("0123456789") != std::string_view::npos; }
 
 // A column below the cell of the first line.
 struct Column {

@@ -6,13 +6,13 @@
 #include <charconv>
 #include <system_error>
 
+#include "core/support/text/digits.h"
 #include "frontends/data/table/cell_number.h"
 
 namespace unroll {
 
 namespace {
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool has(std::string_view cell, std::string_view characters) {
   return cell.find_first_of(characters) != std::string_view::npos;
 }

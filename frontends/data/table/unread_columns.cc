@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/data/dates/date_format.h"
 #include "frontends/data/dates/date_words.h"
@@ -22,8 +23,6 @@ bool is_key_name(std::string_view column) {
 }
 
 bool is_whole(double number) { return number == std::floor(number); }
-
-bool has_digit(std::string_view cell) { return cell.find_first_of("0123456789") != std::string_view::npos; }
 
 constexpr const char* k_own_column = "give each series a column of its own";
 

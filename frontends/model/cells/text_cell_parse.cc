@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
 #include "frontends/model/cells/text_cell.h"
 #include "unroll/error.h"
@@ -16,7 +17,6 @@ namespace unroll::text_cell {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 enum class TokenKind : std::uint8_t { name, number, symbol, newline, end };
 struct Token {
