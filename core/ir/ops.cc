@@ -33,8 +33,13 @@ class Seen {
 
  private:
   static constexpr int k_levels = 16;  // of a loss written out in ops
-  static constexpr std::array k_losses{Op::mse, Op::mae, Op::huber, Op::pinball, Op::bce};
   static constexpr std::array k_poles{Op::div, Op::log, Op::sqrt};  // not finite at 0, or of infinite slope
+
+  // A composite of operands that have the result's shape, such as mse, works element by element.
+  static bool is_loss(Value x, std::span<const Value> inputs) {
+    return op_info(x.node().op).tier == OpTier::composite && inputs.size() == 2 &&
+           std::ranges::all_of(inputs, [&](const Value& input) { return input.shape() == x.shape(); });
+  }
 
   Value again(Value x, int levels) {
     if (const auto at = done_.find(x.id()); at != done_.end()) return at->second;
@@ -44,7 +49,7 @@ class Seen {
     for (const ValueId input : node.inputs) inputs.emplace_back(&x.graph(), input);
     if (node.op == Op::softmax_cross_entropy)  // a row without a label is not read
       inputs[1] = select(mask_, inputs[1], scalar_like(inputs[1], -1));
-    else if (is_elementwise(node.op) || is_one_of(k_losses))
+    else if (is_elementwise(node.op) || is_loss(x, inputs))
       for (Value& input : inputs) input = of(input, is_one_of(k_poles) ? 1 : 0, levels - 1);
     else
       return x;

@@ -121,7 +121,7 @@ def predicted(folder):
             text = text[text.index("\n") + 1:]
         lines = text.splitlines()[:80]
         if kind in ("label", "translate", "summarize"):
-            lines = [line.split("\t")[0] for line in lines]
+            lines = [line.split("\t")[0] + " e" for line in lines]  # of the numbers of translate none has an e
         for name, letters, encode, way in ENCODINGS:
             new = "\n".join(lines if kind in TABLES else [line.replace("e", letters) for line in lines]) + "\n"
             if kind in TABLES and name in ("Latin-1", "Windows-1252", "Shift-JIS", "GB18030", "Windows-1251"):

@@ -79,7 +79,7 @@ TEST_CASE("without carried state every window of training and validation begins 
 TEST_CASE("bad text is refused with the place or the rule") {
   const LanguageModelOptions o = small_language_options();
   CHECK_THROWS_WITH_AS(make_language_model(o, "", "empty.txt"), doctest::Contains("empty.txt"), Error);
-  CHECK_THROWS_WITH_AS(make_language_model(o, "abc\xFF", "t"), doctest::Contains("byte 3"), Error);
+  CHECK_THROWS_WITH_AS(make_language_model(o, "abc\xFF", "t"), doctest::Contains("byte 4"), Error);
   CHECK_THROWS_WITH_AS(make_language_model(o, "short text", "t"), doctest::Contains("too few"), Error);
   LanguageModelOptions bidirectional = o;
   bidirectional.model.bidirectional = true;

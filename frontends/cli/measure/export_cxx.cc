@@ -85,9 +85,10 @@ std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& option
   const auto n = static_cast<std::size_t>(stream.lanes() * stream.inputs());
   std::vector<float> x(n), y(static_cast<std::size_t>(stream.lanes() * stream.outputs())), all;
   std::vector<std::int32_t> ids(n);
+  const auto n_ids = static_cast<std::size_t>(n_checked_ids(job.parameters));
   for (std::size_t t = 0, i = 0; t < k_steps; ++t) {
     for (std::size_t k = 0; k < n; ++k, ++i) {
-      ids[k] = static_cast<std::int32_t>(i % 16);
+      ids[k] = static_cast<std::int32_t>(i % n_ids);
       x[k] = static_cast<float>((i * 37 + 11) % 101) / 50.0f - 1.0f;
     }
     if (!(job.model.input == DType::i32 ? stream.step(ids, y) : stream.step(x, y)))
@@ -124,7 +125,8 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
   const ScratchFolder folder("export");
   const bool ids = job.model.input == DType::i32;
   const std::string main = fmt::format(k_program, o.name, ids ? "std::int32_t" : "float", k_steps,
-                                       ids ? "n++ % 16" : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f",
+                                       ids ? fmt::format("n++ % {}", n_checked_ids(job.parameters))
+                                           : "float((n++ * 37 + 11) % 101) / 50.0f - 1.0f",
                                        weights.empty() ? "(void)words;" : fmt::format(k_load, o.name));
   write_file(folder / "main.cc", main);
   write_file(folder / "model.h", read_text_file(o.out, std::size_t{1} << 34));
@@ -145,6 +147,13 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
 }
 
 }  // namespace
+
+std::int64_t n_checked_ids(const TensorMap& parameters) {
+  std::int64_t n = 16;
+  for (const auto& [name, tensor] : parameters)
+    if (tensor.shape().rank() == 2) n = std::min(n, tensor.shape()[0]);
+  return n;
+}
 
 std::string export_cxx(const ExportArguments& o, Report& report) {
   if (o.stream)

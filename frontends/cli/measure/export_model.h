@@ -31,6 +31,10 @@ struct ExportJob {
 // Of a run, or of a config with the parameters of --weights, or drawn from its seed.
 ExportJob export_job(const ExportArguments& options);
 
+// Ids that a check reads are below this number, so that each is a row of every embedding: the rows of the smallest
+// matrix among the parameters, 16 at most.
+std::int64_t n_checked_ids(const TensorMap& parameters);
+
 // Writes the file, and with --check compares it. Adds what it did to the report. Returns what differs, or nothing.
 std::string export_onnx(const ExportArguments& options, Report& report);
 std::string export_cxx(const ExportArguments& options, Report& report);

@@ -53,7 +53,9 @@ std::string RecordFile::read(std::size_t begin, std::size_t end) const {
 std::string RecordFile::head(std::size_t file) const {
   constexpr std::size_t k_most = std::size_t{1} << 20;
   const Part& part = parts_[file];
-  std::string text = read(part.begin, part.begin + std::min(part.size, k_most));
+  std::string text;
+  for (std::size_t n = k_piece; n <= k_most && text.size() < part.size && text.find('\n') == std::string::npos; n *= 2)
+    text = read(part.begin, part.begin + std::min(part.size, n));
   if (text.size() < part.size) text.resize(text.rfind('\n') + 1);
   return text;
 }
