@@ -197,7 +197,10 @@ Checkpoint parse_torch(std::span<const std::byte> file, const std::string& name)
       refuse(name, "tensor '" + tensor_name + "': tensors share storages more than " + std::to_string(k_max_sharing) +
                        " times",
              "Save each tensor with .clone()");
-    Result<Tensor> tensor = attempt([&] { return read_view(view, storage, name, tensor_name); });
+    // clang 14 captures no structured binding by reference.
+    Result<Tensor> tensor = attempt([&, &view = view, &tensor_name = tensor_name] {
+      return read_view(view, storage, name, tensor_name);
+    });
     checkpoint.tensors.push_back(named(tensor_name, std::move(tensor), stored_text(view), Shape(view.sizes)));
   }
   return checkpoint;

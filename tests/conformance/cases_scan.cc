@@ -166,7 +166,7 @@ void add_odd_shapes(Cases& cases) {
                            options.lengths = g.input("lengths", {DType::i32, {4}});
                            output_all(g, scan(states, sequences, constants, step, options));
                          },
-                     .ranges = {{"key", between(0, 1000)}, {"lengths", between(0, 6)}}, .agreement = {Rule::norm, 20}});
+                     .ranges = {{"key", between(0, 1000)}, {"lengths", between(0, 5)}}, .agreement = {Rule::norm, 20}});
   cases.push_back({.name = "scan in a scan", .build = [](Graph& g, DType d) {
                      const Value states[] = {g.input("s", {d, {2}})}, sequences[] = {g.input("x", {d, {3, 4, 2}})};
                      const Value constants[] = {g.input("c", {d, {2}})};

@@ -40,7 +40,7 @@ void Grower::grow_scan() {
   }
   if (const Entry* constant = pick_float(0, 2); constant && random_.chance(0.5)) constants.push_back(constant->value);
   ScanOptions options{.reverse = random_.chance(0.4), .lengths = {}, .reset = {}, .steps = T};
-  if (random_.chance(0.4)) options.lengths = fresh({DType::i32, {B}}, {.low = 0, .high = static_cast<double>(T) + 1});
+  if (random_.chance(0.4)) options.lengths = fresh({DType::i32, {B}}, {.low = 0, .high = static_cast<double>(T)});
   if (random_.chance(0.3)) options.reset = fresh({DType::b8, {T, B}});
 
   const auto step = [&](const StepValues& v) {

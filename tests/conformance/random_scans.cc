@@ -354,7 +354,7 @@ class ScanGraph {
     for (std::int64_t k = random_.below(3); k > 0; --k) constants.push_back(input({dtype_, {width()}}, k_unit));
     ScanOptions options{.reverse = random_.chance(0.35), .lengths = {}, .reset = {}, .steps = n_.T};
     if (random_.chance(0.35))
-      options.lengths = input({DType::i32, {n_.B}}, {.low = 0, .high = static_cast<double>(n_.T) + 1});
+      options.lengths = input({DType::i32, {n_.B}}, {.low = 0, .high = static_cast<double>(n_.T)});
     if (random_.chance(0.2)) options.reset = input({DType::b8, {n_.T, n_.B}});
 
     const auto step = [&](const StepValues& v) {
