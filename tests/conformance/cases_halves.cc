@@ -114,7 +114,7 @@ void add_loops(Cases& cases, DType half, const std::string& name) {
                       {"sum", {.low = -2, .high = 2, .grid = 0.5}},
                       {"x", {.low = -2, .high = 2, .grid = 0.5}},
                       {"weight", {.low = -1, .high = 1, .grid = 1}},
-                      {"lengths", between(0, 5)}},
+                      {"lengths", between(0, 4)}},
            .agreement = k_exact,
            .differentiable = false});
 }
