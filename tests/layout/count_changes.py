@@ -18,8 +18,8 @@ import check_layout
 COUNTED = re.compile(r"^(core|backends|frontends)/.*(\.(cc|h|def|cu|comp)|meson\.build)$")
 # A backend that runs ops by kernels of its own: counted apart, one file each.
 FAST_BACKENDS = re.compile(r"^backends/(?!common/|reference/)")
-# Hints at commands and keys by the words of other tools; the loss by which changes are compared; formats that refuse by name the
-# ops that they lack.
+# Hints at commands and keys by the words of other tools; the loss by which changes are compared; formats that refuse by
+# name the ops that they lack.
 MENTIONS = {"frontends/cli/options/mistakes.cc", "frontends/cli/config/key_names.cc", "core/train/study/lever.cc",
             "frontends/onnx/write/emit_plain.cc"}
 # Where the word is a column, a list of header words or a distance in a drawing, and not the task.
