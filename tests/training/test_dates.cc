@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "frontends/data/dates/date_format.h"
+#include "frontends/data/dates/date_words.h"
 #include "frontends/data/table/series_rows.h"
 #include "unroll/error.h"
 #include "unroll/tasks.h"
@@ -214,6 +215,7 @@ TEST_CASE("a column that looks like dates and is not read is named with what to 
 }
 
 TEST_CASE("what only counts rows or is no date needs no warning") {
+  for (const char* cell : {"##", "1 % 2 %", "\n\n", ""}) CHECK_FALSE(looks_like_date(cell));
   for (const char* column :
        {"time;0|1|2|3", "time;0.0|0.1|0.2|0.3", "day;1|2|3|4", "t;5|3|8|1", "x;a|b|a|c", "x;1949|1948|1950",
         "promo;0|1|0|1", "x;192.168.0.1|192.168.0.2", "x;12,5|13,5", "time_spent;3.5|2.5|7", "x;ID1999|ID2000|ID2001",

@@ -95,7 +95,8 @@ Groups groups_of(std::string_view cell) {
     while (is(i, letter)) ++i;
     const std::string_view word = cell.substr(begin, i - begin);
     if (word.empty()) {
-      groups.strange = groups.strange || k_separators.find(cell[i++]) == std::string_view::npos;
+      groups.strange |= k_separators.find(cell[i]) == std::string_view::npos;
+      ++i;
       continue;
     }
     if (month_of(word) > 0 || is_weekday(word))

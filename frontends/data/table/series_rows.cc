@@ -87,8 +87,8 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
     if (!name.empty() || format.is_trained) continue;
     const std::size_t last = columns.back();
     const auto is_date = [&](std::size_t c) {
-      const std::string name = reader.header().empty() ? "" : reader.column_name(c);
-      return looks_like_date(cells[c]) || is_date_name(name) || is_date_part_name(name);
+      const std::string title = reader.header().empty() ? "" : reader.column_name(c);
+      return looks_like_date(cells[c]) || is_date_name(title) || is_date_part_name(title);
     };
     std::size_t other = last;
     while (other > 0 && (is_date(other) || !number_in(cells[other]))) --other;
