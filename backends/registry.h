@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/plan/libraries.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/libraries.h"
 
 namespace unroll {
 

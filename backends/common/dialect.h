@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::common {
 

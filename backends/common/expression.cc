@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/plan/row_sums.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::common {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/common/strides.h"
-#include "unroll/graph.h"
-#include "unroll/types.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/types.h"
 
 namespace unroll::common {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::common {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::common {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <typeinfo>
 
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/tensor.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/support/text/nearest_name.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
 
 namespace unroll::common {
 

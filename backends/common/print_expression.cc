@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/common/walk.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::common {
 

@@ -9,7 +9,7 @@
 
 #include "core/support/formats.h"
 #include "core/support/text/exact_text.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::common {
 

@@ -8,10 +8,10 @@
 #include <typeinfo>
 
 #include "backends/common/own_options.h"
-#include "backends/cuda/executable.h"
-#include "backends/cuda/library/nccl.h"
+#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/program/executable.h"
 #include "backends/registry.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

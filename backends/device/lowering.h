@@ -11,7 +11,7 @@
 
 #include "backends/common/expression.h"
 #include "backends/device/axes.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::common {
 struct Hazards;

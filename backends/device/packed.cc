@@ -6,7 +6,7 @@
 
 #include "backends/common/hazards.h"
 #include "backends/device/walk.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of a step that store a value in a second place: where the loop stacks it, or for the next step.
 #include "backends/device/lowering.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 

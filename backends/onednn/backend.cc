@@ -4,13 +4,13 @@
 
 #include "backends/common/host_buffer.h"
 #include "backends/common/own_options.h"
-#include "backends/cpu/runtime/executable.h"
+#include "backends/cpu/executable.h"
 #include "backends/onednn/calls.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/team.h"
 #include "backends/registry.h"
 #include "core/support/text/counted.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onednn {
 

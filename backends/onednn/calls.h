@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "backends/cpu/runtime/program.h"
-#include "unroll/backend.h"
+#include "backends/cpu/program/program.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::onednn {
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "backends/onednn/found.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onednn {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/onednn/library.h"
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 namespace unroll::onednn {
 

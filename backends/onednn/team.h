@@ -5,7 +5,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "backends/cpu/runtime/team.h"
+#include "backends/cpu/threads/thread_pool.h"
 
 namespace unroll::onednn {
 

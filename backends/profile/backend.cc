@@ -7,8 +7,8 @@
 #include "backends/profile/profiles.h"
 #include "backends/registry.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "backends/reference/kernels.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::reference {
 

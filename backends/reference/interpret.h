@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::reference {
 

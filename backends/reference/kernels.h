@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/support/formats.h"
 #include "backends/reference/kernels.h"
-#include "unroll/error.h"
+#include "core/support/formats.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 

@@ -5,7 +5,7 @@
 
 #include "backends/reference/kernels.h"
 #include "core/support/philox.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 

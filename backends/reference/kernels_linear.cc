@@ -6,7 +6,7 @@
 
 #include "backends/reference/kernels.h"
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 

@@ -9,7 +9,7 @@
 #include "backends/common/own_options.h"
 #include "backends/registry.h"
 #include "backends/vulkan/program/executable.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 namespace unroll {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes safetensors: exact conversion of dtypes, and a writer whose bytes depend only on the content.
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

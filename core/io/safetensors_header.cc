@@ -12,7 +12,7 @@
 
 #include "core/support/checked_size.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

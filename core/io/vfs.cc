@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The local file system: POSIX calls that continue after interruptions and short transfers, and atomic file
 // replacement.
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

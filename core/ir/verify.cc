@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "core/ir/attribute_table.h"
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/attribute_table.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 

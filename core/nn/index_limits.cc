@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/graph.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

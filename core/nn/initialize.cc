@@ -5,8 +5,8 @@
 
 #include "core/support/fnv.h"
 #include "core/support/philox.h"
-#include "unroll/error.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/nn/in_layer.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/support/sum_tree.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/parallel/sum_plan.h"
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/communicator.h"
-#include "unroll/error.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

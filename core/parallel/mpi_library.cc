@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::mpi {
 

@@ -16,7 +16,7 @@
 #include "core/parallel/lost_rank.h"
 #include "core/parallel/mpi_library.h"
 #include "core/parallel/watched_call.h"
-#include "unroll/result.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/parallel/lost_rank.h"
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 

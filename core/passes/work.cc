@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/work.h"
+#include "unroll/passes/work.h"
 
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

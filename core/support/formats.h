@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

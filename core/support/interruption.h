@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

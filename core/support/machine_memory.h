@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

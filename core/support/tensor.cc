@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

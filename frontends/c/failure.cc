@@ -2,7 +2,7 @@
 #include "frontends/c/failure.h"
 
 #include "frontends/c/include/unroll.h"
-#include "unroll/result.h"
+#include "unroll/support/result.h"
 
 namespace unroll::c {
 

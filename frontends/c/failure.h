@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::c {
 

@@ -10,10 +10,10 @@
 
 #include "frontends/c/handles.h"
 #include "frontends/c/include/unroll.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/trained/inference.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::c {
 

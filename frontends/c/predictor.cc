@@ -6,7 +6,7 @@
 
 #include "frontends/c/failure.h"
 #include "frontends/c/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::c {
 

@@ -14,9 +14,9 @@
 #include "frontends/checkpoint/budgets.h"
 #include "frontends/checkpoint/pickle.h"
 #include "frontends/checkpoint/zip.h"
-#include "unroll/error.h"
-#include "unroll/graph/attributes.h"
-#include "unroll/result.h"
+#include "unroll/ir/attributes.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll::checkpoint {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/tensor.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::checkpoint {
 

@@ -7,9 +7,9 @@
 
 #include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/modules.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/trained/inference.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::checkpoint {
 

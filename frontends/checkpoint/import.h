@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "frontends/checkpoint/checkpoint.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::checkpoint {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "frontends/checkpoint/modules.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 

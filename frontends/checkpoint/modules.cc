@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 

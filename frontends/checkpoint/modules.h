@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontends/checkpoint/checkpoint.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::checkpoint {
 
@@ -37,7 +37,7 @@ std::vector<Module> find_modules(const std::vector<const NamedTensor*>& tensors,
 
 // The modules in a row: in the order of `layers`, else in the order of the file if widths fit, else in the only order
 // in which they do. An entry of `layers` is a path, "PATH=embedding", "PATH=linear", or the kind of a layer without
-// parameters (unroll/trained/sequential.h). Throws Error(usage | input_file) with the modules where this is not clear.
+// parameters (unroll/tasks/sequential.h). Throws Error(usage | input_file) with the modules where this is not clear.
 Sequential in_a_row(const std::vector<Module>& modules, bool in_order, const std::vector<std::string>& layers,
                     const std::string& file);
 

@@ -8,8 +8,8 @@
 
 #include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/budgets.h"
-#include "unroll/error.h"
-#include "unroll/types.h"
+#include "unroll/support/error.h"
+#include "unroll/support/types.h"
 
 namespace unroll::checkpoint {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "frontends/checkpoint/budgets.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 

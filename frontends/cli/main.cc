@@ -14,7 +14,7 @@
 #include "frontends/cli/terminal/signals.h"
 #include "frontends/cli/terminal/standard_files.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

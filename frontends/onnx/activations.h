@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::onnx {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "unroll/trained/inference.h"
-#include "unroll/stream.h"
-#include "unroll/vfs.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/vfs.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::onnx {
 

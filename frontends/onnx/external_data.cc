@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "frontends/onnx/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

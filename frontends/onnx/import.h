@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontends/onnx/model.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::onnx {
 

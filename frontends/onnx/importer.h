@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/onnx/import.h"
 #include "frontends/onnx/budgets.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "frontends/onnx/import.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 

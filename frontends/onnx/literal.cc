@@ -2,7 +2,7 @@
 // Values that are known while the graph is built. Exporters compute target shapes, axes and trip counts with dozens of
 // nodes; since shapes are static here, all of them are constants, and the reference backend computes them.
 #include "frontends/onnx/importer.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onnx {
 

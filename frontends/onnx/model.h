@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/tensor.h"
-#include "unroll/vfs.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::onnx {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "frontends/onnx/importer.h"
 
 namespace unroll::onnx {

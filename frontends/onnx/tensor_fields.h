@@ -7,7 +7,7 @@
 
 #include "frontends/onnx/budgets.h"
 #include "frontends/onnx/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 

@@ -8,17 +8,17 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "frontends/python/arrays.h"
-#include "frontends/python/calls.h"
-#include "frontends/python/collected.h"
-#include "frontends/python/errors.h"
-#include "frontends/python/interruptible.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/calls.h"
+#include "frontends/python/binding/collected.h"
+#include "frontends/python/binding/errors.h"
+#include "frontends/python/binding/interruptible.h"
+#include "frontends/python/binding/loaded_model.h"
+#include "frontends/python/binding/training.h"
 #include "frontends/python/network/layers.h"
-#include "frontends/python/loaded_model.h"
 #include "frontends/python/network/model.h"
 #include "frontends/python/network/own_loop.h"
 #include "frontends/python/network/training.h"
-#include "frontends/python/training.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -11,15 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/config/config.h"
+#include "frontends/config/config.h"
+#include "frontends/config/text_file.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;

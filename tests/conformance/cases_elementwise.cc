@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Same-index ops: every op alone over shapes, broadcasts and the ends of the number range.
 #include "tests/conformance/families.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "tests/conformance/families.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -9,9 +9,9 @@
 
 #include "tests/conformance/cuda_compiler.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 

@@ -10,9 +10,9 @@
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 #include "unroll/train/compare.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;

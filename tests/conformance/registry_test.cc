@@ -6,11 +6,11 @@
 
 #include "backends/common/hazards.h"
 #include "tests/support/null_backend.h"
-#include "tests/support/strict.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "tests/support/strict.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

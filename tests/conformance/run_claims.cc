@@ -7,15 +7,15 @@
 #include <cstdio>
 #include <map>
 
-#include "core/train/diagnose/agreement.h"
+#include "core/train/verify/agreement.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -9,7 +9,7 @@
 
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

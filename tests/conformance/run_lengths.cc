@@ -15,9 +15,9 @@
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;

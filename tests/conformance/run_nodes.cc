@@ -7,9 +7,9 @@
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -15,14 +15,14 @@
 #include <random>
 #include <set>
 
-#include "core/train/diagnose/rounding.h"
+#include "core/train/verify/rounding.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/backends.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -7,14 +7,14 @@
 #include <cstdio>
 #include <random>
 
-#include "tests/support/strict.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "tests/support/strict.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

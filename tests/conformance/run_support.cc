@@ -6,8 +6,8 @@
 
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -17,9 +17,9 @@
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -126,7 +126,7 @@ class Judgement {
                     "refused, although the backend declares all that it needs: ", error.what());
     }
   }
-  // Where g++ compiles the kernels (tests/cuda/compiler.cc), a few calls for all cases take a fraction of the time.
+  // Where g++ compiles the kernels (tests/backends/cuda/shim/compiler.cc), a few calls for all cases take a fraction of the time.
   bool collects() const { return backend_ == "cuda" && std::getenv("UNROLL_SHIM_CACHE"); }
   void collect(const Case& c, int order) {
     try {

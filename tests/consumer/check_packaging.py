@@ -73,7 +73,7 @@ def check_optimization(work):
     """A parent project at Meson's default -O0 still gets a fast library, with debug information."""
     build = work / "build-default"
     told = setup(work, build, "-Dbuildtype=debug")
-    parts = ("backends/cpu/runtime/program.cc", "core/ir/graph.cc", "project/main.cc")
+    parts = ("backends/cpu/program/program.cc", "core/ir/graph.cc", "project/main.cc")
     hot, other, consumer = (last_flag(build, part, "-O") for part in parts)
     check((hot, other, consumer) == ("-O3", "-O1", "-O0"),
           f"the library is compiled with {hot} and {other} in a project at {consumer}")

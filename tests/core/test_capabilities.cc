@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/plan_hash.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/plan_hash.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

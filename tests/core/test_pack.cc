@@ -8,9 +8,9 @@
 
 #include "backends/registry.h"
 #include "core/passes/group/row_body.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

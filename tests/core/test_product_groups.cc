@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/product_groups.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/product_groups.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <string>
 
-#include "core/train/diagnose/rounding.h"
+#include "core/train/verify/rounding.h"
 #include "tests/core/op_examples.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "tests/support/gradient_outputs.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/plan/scan_form.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/passes/scan_form.h"
 
 namespace unroll {
 namespace {

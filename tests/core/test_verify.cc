@@ -6,14 +6,14 @@
 #include <iterator>
 #include <set>
 
-#include "core/ir/attribute_table.h"
-#include "core/ir/composite.h"
 #include "core/ir/graph_edit.h"
+#include "core/ir/ops/attribute_table.h"
+#include "core/ir/ops/composite.h"
 #include "core/ir/verify.h"
 #include "tests/core/op_examples.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/file/lines.h"
-#include "frontends/data/dates/date_format.h"
-#include "frontends/data/table/series_rows.h"
+#include "core/data/dates/date_format.h"
+#include "core/data/file/lines.h"
+#include "core/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

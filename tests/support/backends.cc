@@ -11,7 +11,7 @@
 #include "tests/support/each_backend.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/tensor.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/support/compare.h"
-#include "unroll/graph.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 

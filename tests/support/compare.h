@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another backend that does everything as late as the contract of unroll/backend.h allows, on a thread of its own: what
+// Another backend that does everything as late as the contract of unroll/passes/backend.h allows, on a thread of its own: what
 // is uploaded and run waits in a queue until a download, wait() or compile() needs it.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "core/passes/forwarding_backend.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "tests/support/strict_memory.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
 
 namespace unroll::strict {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "unroll/ops.h"
-#include "unroll/tasks.h"
-#include "unroll/trainer.h"
+#include "unroll/ir/ops.h"
+#include "unroll/tasks/tasks.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::testing {
 

@@ -10,8 +10,8 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

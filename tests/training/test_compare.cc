@@ -8,18 +8,18 @@
 #include <cstdio>
 #include <random>
 
-#include "core/train/diagnose/compare_run.h"
-#include "core/train/diagnose/exposed_values.h"
 #include "core/train/update/control.h"
+#include "core/train/verify/compare_run.h"
+#include "core/train/verify/exposed_values.h"
 #include "tests/support/backends.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -5,12 +5,12 @@
 
 #include <sstream>
 
-#include "frontends/data/dates/date_format.h"
-#include "frontends/data/dates/date_words.h"
-#include "frontends/data/table/series_rows.h"
-#include "unroll/error.h"
-#include "unroll/tasks.h"
-#include "unroll/trained/predict_tables.h"
+#include "core/data/dates/date_format.h"
+#include "core/data/dates/date_words.h"
+#include "core/data/table/series_rows.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/predict_tables.h"
+#include "unroll/tasks/tasks.h"
 
 namespace {
 

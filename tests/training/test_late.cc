@@ -8,13 +8,13 @@
 #include <functional>
 #include <string>
 
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/stream.h"
 
 using namespace unroll;
 using namespace unroll::testing;

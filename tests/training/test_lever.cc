@@ -7,8 +7,8 @@
 
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/train/lever.h"
+#include "unroll/support/error.h"
+#include "unroll/train/ablation.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/support/crc32c.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/trained/examples.h"
-#include "unroll/predict.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/examples.h"
+#include "unroll/tasks/predict.h"
 
 using namespace unroll;
 using namespace unroll::testing;

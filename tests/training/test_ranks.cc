@@ -14,8 +14,8 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/training/run_files.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/communicator.h"
-#include "unroll/error.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::common {
 

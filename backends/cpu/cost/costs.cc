@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::cpu {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/cost/rates.h"
-#include "unroll/backend.h"
+#include "backends/cpu/cost/machine_model.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::cpu {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 

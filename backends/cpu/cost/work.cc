@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::cpu {
 

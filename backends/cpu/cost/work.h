@@ -6,7 +6,7 @@
 
 #include "backends/cpu/cost/costs.h"
 #include "backends/cpu/cost/schedule.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::cpu {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 namespace unroll::cpu {
 

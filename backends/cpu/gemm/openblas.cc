@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace unroll::cpu {
 

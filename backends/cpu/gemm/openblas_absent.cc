@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in when the build was told to leave OpenBLAS out.
 #include "backends/cpu/gemm/openblas.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 

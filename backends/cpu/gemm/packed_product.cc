@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/product_cut.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 

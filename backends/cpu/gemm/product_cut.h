@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/gemm/gemm.h"
 
 namespace unroll::cpu::cut {

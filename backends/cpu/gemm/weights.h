@@ -8,9 +8,9 @@
 #include <mutex>
 #include <tuple>
 
-#include "backends/cpu/calls/kernels.h"
-#include "unroll/backend.h"
-#include "unroll/tensor.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::cpu {
 

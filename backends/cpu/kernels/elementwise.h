@@ -2,7 +2,7 @@
 // Vector loops for elementwise programs: one function per op and dtype.
 #pragma once
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace unroll::cpu {
 

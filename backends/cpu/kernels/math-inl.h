@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, expm1, log, log1p, tanh, sigmoid of vectors of f32 or f64, within 4 ulp (f32: over all finite inputs, denormal
-// results included, see tests/core/test_cpu_math.cc). NaN gives NaN.
+// results included, see tests/backends/cpu/test_cpu_math.cc). NaN gives NaN.
 #if defined(UNROLL_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_MATH_INL_H_
 #undef UNROLL_CPU_MATH_INL_H_

@@ -3,7 +3,7 @@
 // in registers, and reductions of rows. All work on Elementwise::Tile.
 #pragma once
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace unroll::cpu {
 

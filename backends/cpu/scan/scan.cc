@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/flush.h"
-#include "backends/cpu/scan/state.h"
+#include "backends/cpu/program/state.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
-#include "unroll/error.h"
-#include "unroll/plan/scan_form.h"
+#include "unroll/passes/scan_form.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 

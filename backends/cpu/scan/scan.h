@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "backends/common/host_buffer.h"
-#include "backends/cpu/calls/packed_matmul.h"
 #include "backends/cpu/cost/schedule.h"
 #include "backends/cpu/cost/work.h"
-#include "backends/cpu/runtime/program.h"
-#include "unroll/plan/scan_form.h"
+#include "backends/cpu/program/packed_matmul.h"
+#include "backends/cpu/program/program.h"
+#include "unroll/passes/scan_form.h"
 
 namespace unroll::cpu {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/choices/chooser.h"
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/kernels.h"
+#include "backends/cuda/library/autotuner.h"
 #include "backends/cuda/library/call.h"
 
 namespace unroll::cuda {

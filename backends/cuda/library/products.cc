@@ -6,8 +6,8 @@
 
 #include "backends/common/expression.h"
 #include "core/support/formats.h"
-#include "unroll/ops.h"
-#include "unroll/plan/product_groups.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/product_groups.h"
 
 namespace unroll::cuda {
 

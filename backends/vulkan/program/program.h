@@ -13,10 +13,10 @@
 #include "backends/common/hazards.h"
 #include "backends/device/packed.h"
 #include "backends/device/walk.h"
-#include "backends/vulkan/device/context.h"
 #include "backends/vulkan/kernels/products.h"
-#include "backends/vulkan/loops/loops.h"
-#include "unroll/backend.h"
+#include "backends/vulkan/program/context.h"
+#include "backends/vulkan/scan/loops.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::vulkan {
 

@@ -7,7 +7,7 @@
 #include "backends/common/walk.h"
 #include "backends/vulkan/kernels/rows.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/vulkan/program/program.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 

@@ -5,11 +5,11 @@
 // T time, B batch, I input, H hidden, P output (projection, or H), G gates, L layers, D directions.
 #include <cstdint>
 
-#include "core/ir/composite.h"
-#include "core/ir/shapes/input_range.h"
-#include "unroll/plan/cell_equations.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "core/ir/input_range.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/cell_equations.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

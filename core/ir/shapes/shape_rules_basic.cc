@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/ir/ops/unary_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "core/ir/unary_ops.h"
 
 namespace unroll {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of scan, fused, row_group and gradient.
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -125,7 +125,7 @@ void check_body_inputs(const ShapeQuery& q, const char* name) {
     q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
 }
 
-// Outputs that are sums over rows (unroll/plan/row_sums.h).
+// Outputs that are sums over rows (unroll/ir/row_sums.h).
 void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
   const Ints sums = q.attributes.get_or<Ints>("sums", {});
   if (sums.empty()) return;

@@ -7,11 +7,11 @@
 #include <set>
 #include <utility>
 
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

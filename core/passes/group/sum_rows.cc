@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row groups that return sums over rows. Where only sums over the last axes of L read a result [L, W] of a row group,
 // such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time and returns
-// [rows / n, W] (unroll/plan/row_sums.h): the terms never go through memory. Where the result leaves a loop, a stack of
+// [rows / n, W] (unroll/ir/row_sums.h): the terms never go through memory. Where the result leaves a loop, a stack of
 // these sums takes the place of the stack of rows. Rows stay independent but for the few that are added up.
 // A result that others read too, such as the gradient of logits, is added up in the same way if it is too large to be
 // read again from a cache: the sums are then one more result.
@@ -10,12 +10,12 @@
 #include <numeric>
 #include <set>
 
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
 
 namespace unroll {
 

@@ -9,9 +9,9 @@
 #include "core/passes/memory/views.h"
 #include "core/passes/passes.h"
 #include "core/support/checked_size.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

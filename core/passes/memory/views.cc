@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/row_sums.h"
 
 namespace unroll {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/scan_form.h"
+#include "unroll/passes/scan_form.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "unroll/plan/product_groups.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/passes/product_groups.h"
 
 namespace unroll {
 

@@ -11,7 +11,7 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/body_moves.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 // where several threads share the step; outside it is one call for all steps.
 #include <algorithm>
 
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/scan/body_moves.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/detail/export.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

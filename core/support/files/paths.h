@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "unroll/detail/export.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

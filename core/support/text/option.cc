@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/detail/option.h"
+#include "unroll/support/option.h"
 
 #include <cmath>
 #include <vector>
 
 #include "core/support/text/exact_text.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 namespace {

@@ -6,8 +6,8 @@
 #include "core/train/files/checkpoint.h"
 #include "core/train/loop/trainer_state.h"
 #include "core/train/update/metrics.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

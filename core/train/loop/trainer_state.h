@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "core/support/machine_memory.h"
+#include "core/train/advice/advice.h"
+#include "core/train/device/device_model.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/files/run_folder.h"
-#include "core/train/loop/device_model.h"
-#include "core/train/study/advice.h"
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

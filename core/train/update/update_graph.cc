@@ -12,9 +12,9 @@
 #include "core/train/update/clip.h"
 #include "core/train/update/control.h"
 #include "core/train/update/exchange_buckets.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -11,7 +11,7 @@
 #include "core/support/tensor_role.h"
 #include "core/train/update/built_task.h"
 #include "core/train/update/optimizer.h"
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

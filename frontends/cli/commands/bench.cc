@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <chrono>
 
+#include "frontends/cli/bench/bench_job.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/bench_job.h"
-#include "frontends/cli/measure/stream_job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/plan/plan_hash.h"
-#include "unroll/run.h"
-#include "unroll/safetensors.h"
+#include "frontends/config/run/job.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/plan_hash.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

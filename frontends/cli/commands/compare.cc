@@ -7,15 +7,15 @@
 #include <algorithm>
 
 #include "core/support/text/shell_word.h"
-#include "core/train/diagnose/exposed_values.h"
+#include "core/train/verify/exposed_values.h"
+#include "frontends/cli/bench/compare_model.h"
+#include "frontends/cli/bench/peers.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/measure/peers.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

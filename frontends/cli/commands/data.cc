@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/split_size.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/self_test.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/backend.h"
-#include "unroll/communicator.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/plan/libraries.h"
+#include "unroll/model/model.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/libraries.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

@@ -5,23 +5,23 @@
 
 #include <cmath>
 
+#include "core/data/text/entry_lines.h"
 #include "core/support/text/shell_word.h"
-#include "core/train/diagnose/judgement.h"
-#include "frontends/cli/answers/pair_scores.h"
-#include "frontends/cli/answers/scores.h"
-#include "frontends/cli/answers/test_result.h"
+#include "core/tasks/common/split_records.h"
+#include "core/train/advice/baseline_advice.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/pair_scores.h"
+#include "frontends/cli/predict/scores.h"
+#include "frontends/cli/predict/test_result.h"
 #include "frontends/cli/run/progress.h"
-#include "frontends/cli/run/run_folder.h"
-#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "frontends/data/text/entry_lines.h"
-#include "frontends/tasks/common/split_records.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "frontends/config/run/split_size.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

@@ -7,17 +7,18 @@
 
 #include "core/support/elapsed.h"
 #include "core/support/files/paths.h"
-#include "core/train/loop/options.h"
-#include "core/train/loop/plan_training.h"
+#include "core/train/device/options.h"
+#include "core/train/device/plan_training.h"
 #include "core/train/update/update_graph.h"
+#include "frontends/cli/bench/compare_model.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/page/plan_picture.h"
-#include "frontends/cli/plan/explain_report.h"
+#include "frontends/cli/explain/explain_report.h"
+#include "frontends/cli/report/plan_picture.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/text_file.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -242,11 +243,11 @@ int execute(const ExplainArguments& options) {
   };
   const auto write = [&] {
     const std::string text = json.json() + "\n";
-    if (!options.svg.empty()) write_file(options.svg, standalone_svg(pictures_of(text)));
+    if (!options.svg.empty()) write_text_file(options.svg, standalone_svg(pictures_of(text)));
     if (options.out.empty()) return;
     disk().make_folder(options.out);
-    write_file(options.out + "/explain.json", text);
-    write_file(options.out + "/plan.svg", standalone_svg(pictures_of(text)));
+    write_text_file(options.out + "/explain.json", text);
+    write_text_file(options.out + "/plan.svg", standalone_svg(pictures_of(text)));
   };
   write_and_print(write, print);
   return 0;

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/export_model.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/export/export_model.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

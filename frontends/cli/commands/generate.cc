@@ -5,11 +5,11 @@
 #include <cstdio>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/standard_files.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
 
 namespace unroll::cli {
 namespace {

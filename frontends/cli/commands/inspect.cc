@@ -8,11 +8,11 @@
 #include "core/io/safetensors_header.h"
 #include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll lever`: a config, each change of it alone, and all of them together, side by side.
-#include "unroll/train/lever.h"
+#include "frontends/config/text_file.h"
+#include "unroll/train/ablation.h"
 
 #include <unistd.h>
 
@@ -13,14 +14,14 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/nearest_name.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/signals.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -376,7 +377,7 @@ int execute(const LeverArguments& options) {
   busy.finish();
   const Report json = json_of(table, changes, options.config);
   const auto write = [&] {
-    if (!options.out.empty()) write_file(options.out + "/lever.json", json.json() + "\n");
+    if (!options.out.empty()) write_text_file(options.out + "/lever.json", json.json() + "\n");
   };
   write_and_print(write, [&] { (options.json ? json : text_of(table, changes)).print(options.json); });
   return 0;

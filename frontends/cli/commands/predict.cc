@@ -6,17 +6,17 @@
 
 #include <optional>
 
+#include "core/data/corpus/text_column.h"
 #include "core/support/text/counted.h"
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/answers/predict_picture.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/predict/predict_picture.h"
 #include "frontends/cli/terminal/activity.h"
-#include "frontends/data/text/text_column.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll::cli {
 namespace {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll profile`: updates of a training run, and where their time goes.
 #include "core/support/files/paths.h"
-#include "frontends/cli/plan/profile_calls.h"
+#include "frontends/cli/explain/profile_calls.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "core/train/loop/options.h"
+#include "core/train/device/options.h"
+#include "frontends/cli/bench/compare_model.h"
+#include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/measure/self_test.h"
-#include "frontends/cli/plan/chrome_trace.h"
-#include "frontends/cli/plan/timed_task.h"
+#include "frontends/cli/explain/chrome_trace.h"
+#include "frontends/cli/explain/timed_task.h"
 #include "frontends/cli/run/launched_ranks.h"
-#include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/signals.h"
-#include "unroll/error.h"
-#include "unroll/plan/trace.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/support/error.h"
+#include "unroll/support/trace.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {

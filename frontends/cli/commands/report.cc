@@ -5,13 +5,14 @@
 #include <cstdio>
 
 #include "core/support/files/paths.h"
-#include "frontends/cli/answers/test_result.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/predict/test_result.h"
+#include "frontends/cli/report/page.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/text_file.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -65,7 +66,7 @@ int execute(const ReportArguments& options) {
   busy.say("writing the report");
   const std::string html = html_page(runs, attachments, results);
   const std::string to = options.output.empty() ? "report.html" : options.output;
-  write_file(to, html);
+  write_text_file(to, html);
   busy.finish();
   Report report;
   report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));

@@ -3,20 +3,20 @@
 // compare us with anything. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/deploy/run_model.h"
-#include "frontends/cli/deploy/run_onnx.h"
-#include "frontends/cli/deploy/run_output.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/import/run_model.h"
+#include "frontends/cli/import/run_onnx.h"
+#include "frontends/cli/import/run_output.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/safetensors.h"
-#include "unroll/trainer.h"
+#include "frontends/config/run/job.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 namespace {

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/answers/number_lines.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/stream_job.h"
-#include "frontends/cli/plan/explain.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/predict/number_lines.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/standard_files.h"
-#include "unroll/error.h"
-#include "unroll/tasks.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll::cli {
 namespace {

@@ -7,26 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/config/config.h"
 #include "frontends/cli/options/option_kinds.h"
-#include "unroll/tasks.h"
+#include "frontends/config/run/config_file.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll::cli {
 
-// A config, and what the command line puts on top of it.
-struct ConfigArguments {
-  std::string config;                 // config file, or run folder
-  std::vector<std::string> settings;  // --set
-  std::string backend;                // empty: the config's
-  std::optional<std::int64_t> threads;
-  std::optional<std::int64_t> seed;
-  std::string memory_limit;
-};
-// A trained model: the parameters of a run folder, or those of a file with a config.
-struct RunArguments : ConfigArguments {
-  std::string weights;
-  std::string checkpoint = "best";
-};
 // Step-by-step inference.
 struct StepArguments {
   std::int64_t lanes = 1;
@@ -49,12 +35,5 @@ void add_json(CLI::App& app, bool& to, const char* doc = "Print one JSON object 
 void add_device(CLI::App& app, ConfigArguments& o, const char* backend, const char* threads);
 void add_config_device(CLI::App& app, ConfigArguments& o);
 void add_lanes(CLI::App& app, StepArguments& o);  // --lanes, --chunk, --weights-dtype
-
-// The config file at `path` with --set, --backend, --threads, --memory-limit and --seed on top.
-Config load_config(const ConfigArguments& arguments, const std::string& path);
-// Of a file that is neither a run folder nor a config. Throws Error(input_file) when it is not the text of a graph.
-std::string read_graph_text(const std::string& path);
-// Of a command without a config file.
-std::string backend_or(const ConfigArguments& arguments, const std::string& fallback);
 
 }  // namespace unroll::cli

@@ -7,8 +7,8 @@
 
 #include "core/support/text/nearest_name.h"
 #include "core/support/text/shell_word.h"
-#include "frontends/cli/config/config_schema.h"
 #include "frontends/cli/options/help.h"
+#include "frontends/config/config_schema.h"
 
 namespace unroll::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 

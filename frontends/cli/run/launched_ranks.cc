@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "frontends/cli/terminal/signals.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

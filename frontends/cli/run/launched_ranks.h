@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll::cli {
 

@@ -12,7 +12,7 @@
 #include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 

@@ -12,11 +12,12 @@
 #include <sstream>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/config/config.h"
-#include "frontends/cli/config/toml_reader.h"
 #include "frontends/cli/terminal/words.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/config.h"
+#include "frontends/config/text_file.h"
+#include "frontends/config/toml_reader.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "core/train/diagnose/judgement.h"
+#include "core/train/advice/baseline_advice.h"
 #include "frontends/cli/terminal/activity.h"
 
 namespace unroll::cli {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "frontends/cli/config/config.h"
 #include "frontends/cli/run/progress.h"
+#include "frontends/config/config.h"
 
 namespace unroll::cli {
 

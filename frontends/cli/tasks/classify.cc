@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/table_answers.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

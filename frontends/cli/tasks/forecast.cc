@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/trained/predict_tables.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/tasks/predict_tables.h"
 
 namespace unroll::cli {
 namespace {

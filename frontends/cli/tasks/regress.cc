@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/table_answers.h"
 #include "frontends/cli/tasks/task_row.h"
 

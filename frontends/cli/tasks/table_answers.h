@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "unroll/trained/predict_tables.h"
+#include "frontends/cli/predict/answers.h"
+#include "unroll/tasks/predict_tables.h"
 
 namespace unroll::cli {
 

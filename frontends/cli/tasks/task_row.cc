@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/data/file/gzip.h"
 #include "frontends/cli/terminal/report.h"
-#include "frontends/data/file/gzip.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/config/task_kinds.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/task_kinds.h"
 
 namespace unroll::cli {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/report/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/predict.h"
+#include "unroll/tasks/predict.h"
 
 namespace unroll::cli {
 

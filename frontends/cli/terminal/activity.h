@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 

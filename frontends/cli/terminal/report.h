@@ -43,14 +43,10 @@ class Report {
   std::unique_ptr<std::vector<std::pair<std::string, ReportItem>>> items_;
 };
 
-// Whole, or not at all; throws Error(storage).
-void write_file(const std::string& path, const std::string& text);
 // Files before stdout, which somebody may close early; where `write` fails what was measured is printed all the same.
 void write_and_print(const std::function<void()>& write, const std::function<void()>& print);
 
 // "1.5 MiB"
 std::string bytes_text(std::size_t bytes);
-// 2147483648 of "2GiB", 0 of nothing; throws Error(usage) in the name of `who`.
-std::size_t bytes_of(const std::string& who, const std::string& text);
 
 }  // namespace unroll::cli

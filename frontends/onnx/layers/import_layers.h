@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "frontends/onnx/model.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::onnx {
 
 // A tensor of the ONNX model in terms of the imported one: its element k is element `elements[k]` of our tensor
 // `ours[k]`, of the names below. Ours are "x" or "ids", "y", and the states "state.0", ...
-// (unroll/trained/sequential.h).
+// (unroll/tasks/sequential.h).
 struct PlacedTensor {
   std::string name;  // in the ONNX model
   Type type;

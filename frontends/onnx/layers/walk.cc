@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/support/text/shell_word.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onnx {
 namespace {

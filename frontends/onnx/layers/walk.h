@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "frontends/onnx/importer.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::onnx {
 

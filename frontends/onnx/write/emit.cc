@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

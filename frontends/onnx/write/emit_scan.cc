@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops become Scan nodes. The body reads constants of the loop as outer values.
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::onnx {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

@@ -13,7 +13,7 @@
 #include "frontends/onnx/export.h"
 #include "frontends/onnx/write/proto.h"
 #include "frontends/onnx/write/sizes.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::onnx {
 

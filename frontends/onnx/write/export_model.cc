@@ -4,9 +4,9 @@
 #include "core/support/tensor_role.h"
 #include "frontends/onnx/export.h"
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

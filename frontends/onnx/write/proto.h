@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "unroll/trained/inference.h"
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::onnx {
 

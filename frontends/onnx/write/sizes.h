@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/trained/inference.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::onnx {
 

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/python/errors.h"
+#include "frontends/python/binding/errors.h"
 #include "frontends/python/network/value.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/python/loaded_model.h"
+#include "frontends/python/binding/loaded_model.h"
 #include "frontends/python/network/value.h"
 
 namespace unroll::python {

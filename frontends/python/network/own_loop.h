@@ -12,7 +12,7 @@
 
 #include "core/support/process/forked.h"
 #include "frontends/python/network/training.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::python {
 

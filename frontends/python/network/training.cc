@@ -12,14 +12,14 @@
 #include <variant>
 
 #include "core/train/update/loss_weight.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/run/run_folder.h"
-#include "frontends/python/arrays.h"
-#include "frontends/python/listener.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/listener.h"
 #include "frontends/python/network/model.h"
 #include "frontends/python/network/value.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

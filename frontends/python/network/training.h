@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "frontends/python/binding/training.h"
 #include "frontends/python/network/value.h"
-#include "frontends/python/training.h"
 #include "unroll/data/dataset.h"
 
 namespace unroll::python {

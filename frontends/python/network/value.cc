@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "frontends/python/arrays.h"
-#include "unroll/error.h"
+#include "frontends/python/binding/arrays.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 

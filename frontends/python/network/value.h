@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "unroll/network.h"
+#include "unroll/model/network.h"
 
 namespace unroll::python {
 

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "unroll/tensor.h"
-#include "unroll/trainer.h"
+#include "unroll/support/tensor.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 

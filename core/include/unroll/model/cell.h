@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "unroll/model/layers.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 

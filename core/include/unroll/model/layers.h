@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "unroll/ops.h"
-#include "unroll/scope.h"
+#include "unroll/ir/ops.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tasks share: where splits come from, options of rows of a table, rows of text and decoders, and what
-// predictions are made of. unroll/tasks.h has the tasks.
+// predictions are made of. unroll/tasks/tasks.h has the tasks.
 #pragma once
 
 #include <concepts>
@@ -13,11 +13,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "unroll/backend.h"
 #include "unroll/data/data_check.h"
-#include "unroll/model.h"
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

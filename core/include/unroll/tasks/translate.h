@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/attention.h"
 #include "unroll/tasks/shared.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 #include "unroll/train/options.h"
 #include "unroll/train/task.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/run.h"
-#include "unroll/tensor.h"
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

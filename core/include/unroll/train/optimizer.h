@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "unroll/graph.h"
-#include "unroll/scope.h"
-#include "unroll/trainer.h"
+#include "unroll/ir/graph.h"
+#include "unroll/nn/scope.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

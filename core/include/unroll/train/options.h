@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of training. docs/training.md explains them. The rows of k_options have their ranges and config keys
-// (unroll/detail/option.h).
+// (unroll/support/option.h).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/detail/option.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/option.h"
+#include "unroll/support/vfs.h"
 #include "unroll/train/reports.h"
-#include "unroll/vfs.h"
 
 namespace unroll {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

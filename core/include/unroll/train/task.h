@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "unroll/scope.h"
-#include "unroll/tensor.h"
+#include "unroll/nn/scope.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rates that involve more than one core's arithmetic: caches, memory and barriers.
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/cost/kernel_clock.h"
+#include "backends/cpu/cost/machine_model.h"
+#include "backends/cpu/kernels/kernels.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Index = std::int64_t;
+
+// Elementwise programs that read or write several arrays at once, as steps of loops do.
+constexpr int k_many = 6;
+Expression streams(Index n, bool reads) {
+  Expression e;
+  e.shape = Shape{n};
+  const Strides dense = dense_strides(e.shape);
+  const int n_inputs = reads ? k_many : 1;
+  for (int i = 0; i < n_inputs; ++i) e.inputs.push_back({DType::f32, dense});
+  for (int i = 0; i + 1 < k_many; ++i) {
+    const auto before = static_cast<std::uint16_t>(i == 0 ? 0 : n_inputs + i - 1);
+    const auto next = static_cast<std::uint16_t>(reads ? i + 1 : 0);
+    e.instructions.push_back({Op::maximum, DType::f32, DType::f32, before, next, 0});
+    if (!reads || i + 2 == k_many) e.results.push_back({static_cast<std::uint16_t>(n_inputs + i), dense, true});
+  }
+  return e;
+}
+constexpr double k_apart = k_many - 1;  // results of the program that writes several
+
+// Nanoseconds of each element, in each thread, when all arrays together take so many bytes.
+struct Streams {
+  double reading, writing;
+};
+Streams stream_ns(std::size_t bytes, const AnyTeam& team, double start_ns) {
+  const Index n = static_cast<Index>(bytes / sizeof(float)) / (k_many + 1);
+  std::vector<Floats> arrays;
+  for (int i = 0; i <= k_many; ++i) arrays.emplace_back(n);
+  const auto time = [&](bool reads) {
+    const Elementwise program(streams(n, reads));
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (int i = 0; i < (reads ? k_many : 1); ++i) in.push_back(arrays[static_cast<std::size_t>(i)].data());
+    for (int i = reads ? k_many : 1; i < (reads ? k_many + 1 : k_many); ++i)
+      out.push_back(arrays[static_cast<std::size_t>(i)].data());
+    const double ns = least_ns([&] { team.run([&](const Part& part) { program.run(in, out, part); }); }) - start_ns;
+    return ns * team.parts / static_cast<double>(n);
+  };
+  return {time(true), time(false)};
+}
+// Of a byte, from the time beyond that of the same programs in L1: 6 r + w and r + 5 w.
+Rates::Bytes bytes_of(const Streams& streams, const Streams& in_l1) {
+  const double reading = (streams.reading - in_l1.reading) / sizeof(float);
+  const double writing = (streams.writing - in_l1.writing) / sizeof(float);
+  const double read = (k_apart * reading - writing) / (k_apart * k_many - 1);
+  return {std::max(0.0, read), std::max(0.0, (writing - read) / k_apart)};
+}
+
+// Of the first core, where the system says so.
+std::vector<std::size_t> data_cache_bytes() {
+  std::vector<std::size_t> sizes;
+  for (int index = 0;; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    std::string type;
+    std::size_t kib = 0;
+    if (!(std::ifstream(folder + "type") >> type) || !(std::ifstream(folder + "size") >> kib)) return sizes;
+    if (type != "Instruction") sizes.push_back(kib << 10);
+  }
+}
+
+void measure_levels(Rates& rates, const AnyTeam& team) {
+  const std::vector<std::size_t> caches = data_cache_bytes();
+  std::copy_n(caches.begin(), std::min(caches.size(), k_n_levels - 1), rates.cache_bytes.begin());
+  const AnyTeam alone{1, [](const Work& work) { work(Part{}); }};
+  constexpr std::size_t k_most = std::size_t{96} << 20;
+  const auto at_least = [](const Rates::Bytes& a, const Rates::Bytes& b) {
+    return Rates::Bytes{std::max(a.read_ns, b.read_ns), std::max(a.write_ns, b.write_ns)};
+  };
+  const Streams in_l1 = stream_ns(rates.cache_bytes[0] / 2, alone, 0);
+  rates.one[0] = rates.all[0] = {0, 0};
+  for (std::size_t level = 1; level < k_n_levels; ++level) {
+    // Well above the cache before it and within this one; the last level is measured beyond what the last cache holds.
+    const std::size_t before = rates.cache_bytes[level - 1];
+    std::size_t size = level + 1 == k_n_levels ? 2 * before : std::min(4 * before, rates.cache_bytes[level] / 2);
+    size = std::min(size, k_most);
+    rates.one[level] = at_least(bytes_of(stream_ns(size, alone, 0), in_l1), rates.one[level - 1]);
+    const bool own = level + 2 < k_n_levels;  // each core has one
+    const std::size_t of_all = own ? size * static_cast<std::size_t>(team.parts) : size;
+    rates.all[level] =
+        at_least(bytes_of(stream_ns(of_all, team, team.parts > 1 ? rates.team_ns : 0), in_l1), rates.one[level]);
+  }
+}
+
+void measure_team(Rates& rates, const AnyTeam& team) {
+  if (team.parts == 1) return;
+  constexpr int k_barriers = 200;
+  rates.team_ns = least_ns([&] { team.run([](const Part&) {}); });
+  const double barriers = least_ns([&] {
+    team.run([](const Part& part) {
+      for (int i = 0; i < k_barriers; ++i) part.sync();
+    });
+  });
+  rates.barrier_ns = std::max(0.0, barriers - rates.team_ns) / k_barriers;
+}
+
+}  // namespace
+
+void measure_memory(Rates& rates, const AnyTeam& team) {
+  measure_team(rates, team);
+  measure_levels(rates, team);
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan made ready for the threads of a team: its program, its memory. A team has size() and run(f), which calls
+// f(const Part&) once in each of its threads (team.h).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backends/common/host_buffer.h"
+#include "backends/common/own_options.h"
+#include "backends/cpu/cost/machine_model.h"
+#include "backends/cpu/program/program.h"
+#include "backends/cpu/program/state.h"
+#include "core/support/settling.h"
+#include "unroll/support/error.h"
+
+namespace unroll::cpu {
+
+// Does what the options ask of a backend with these threads.
+template <class Team>
+void prepare(BackendState& state, Team& team, const BackendOptions& options) {
+  if (options.trace) options.trace->open_lanes(team.size());
+  state.trace = options.trace;
+  state.communicator = options.communicator;
+  if (options.communicator) state.exchanges = std::make_unique<ExchangeThread>(*options.communicator);
+  state.predicts = common::own_option(options, "predict") == "true";
+  if (state.predicts) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
+}
+
+// Which numbers of threads a plan may run on, with the same bits.
+struct ThreadWays {
+  int usual = 1;
+  // Above 1 thread: what one thread should take, by usual rates. Beside other programs it may be the faster way,
+  // because every barrier waits for a thread that another program interrupts. 0: one thread is not tried.
+  double alone_ns = 0;
+};
+
+template <class Team>
+class ProgramExecutable final : public Executable, public Settling {
+ public:
+  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state, const ThreadWays& threads,
+                    MakeClaimed make_claimed = nullptr)
+      : plan_(std::move(plan)), team_(team), state_(state), make_claimed_(make_claimed), alone_ns_(threads.alone_ns) {
+    ways_.emplace_back(threads.usual);
+    compile(ways_[0]);
+    if (threads.usual > 1 && alone_ns_ > 0) ways_.emplace_back(1);
+    const std::size_t arena = at_least_one(plan_->arena_bytes);
+    if (plan_->one_thread) own_arena_ = Bytes(arena);
+    else share_.emplace(state.arena, arena);
+  }
+
+  void run(const Bindings& bindings) override {
+    using Clock = std::chrono::steady_clock;
+    std::optional<SharedArena::Turn> turn;
+    if (share_) turn.emplace(share_->arena());
+    Way& way = ways_[choice_.active()];
+    way.program->prepare();
+    std::byte** at = way.bases.data();
+    *at++ = turn ? turn->data() : own_arena_.data();
+    *at++ = way.program->constants();
+    for (Buffer* buffer : bindings.inputs) *at++ = as_host(*buffer).data();
+    for (Buffer* buffer : bindings.outputs) *at++ = as_host(*buffer).data();
+    const Frame frame{way.bases.data(), way.scratch.data()};
+    const bool notes = ways_.size() > 1 && way.program->steps().settled();
+    const auto start = notes ? Clock::now() : Clock::time_point();
+    if (way.threads == team_.size() && !plan_->one_thread) way.program->run_on(team_, frame);
+    else way.program->run(frame, Part{});
+    if (notes) note_run(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+
+  std::vector<ReportLine> report() const override {
+    std::vector<ReportLine> lines;
+    active().program->steps().report(lines);
+    if (!state_.predicts)
+      for (ReportLine& line : lines) line.predicted_ms = 0;
+    return lines;
+  }
+
+  bool settled() const override {
+    if (!active().program->steps().settled()) return false;
+    return ways_.size() == 1 || (checked_ && !choice_.open() && choice_.as_expected());
+  }
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Way& way : ways_)
+      if (way.program) bytes += way.scratch.size() + way.program->held_bytes();
+    return bytes;
+  }
+
+ private:
+  struct Way {
+    explicit Way(int n) : threads(n) {}
+    int threads;  // 1: in the caller's thread
+    std::unique_ptr<Program> program = nullptr;  // null: not compiled now
+    Bytes scratch = {};
+    std::vector<std::byte*> bases = {};
+  };
+  const Way& active() const { return ways_[choice_.active()]; }
+
+  void compile(Way& way) const {
+    way.program = std::make_unique<Program>(PlanView{*plan_, way.threads, state_, make_claimed_});
+    way.scratch = Bytes(at_least_one(way.program->scratch_bytes()));
+    way.bases.resize(way.program->n_bases());
+  }
+
+  // After a run whose loops had chosen their schedules.
+  void note_run(double milliseconds) {
+    if (!checked_) return check_first(milliseconds);
+    switch (choice_.add_run(milliseconds, /*counts=*/true, state_.retry)) {
+      case RepeatedChoice::Next::go_on: break;
+      case RepeatedChoice::Next::drop_others: drop_others(); break;
+      case RepeatedChoice::Next::make_others: try_ways(); break;
+    }
+  }
+
+  // One thread is tried at first only where the threads gain little.
+  void check_first(double milliseconds) {
+    constexpr double k_enough_ms = 8, k_pays = 0.8;
+    constexpr int k_enough_runs = 4;
+    first_ms_ += milliseconds;
+    if (++first_runs_ < k_enough_runs || first_ms_ < k_enough_ms) return;
+    checked_ = true;
+    const double mean = first_ms_ / first_runs_;
+    if (mean > k_pays * alone_ns_ * 1e-6) try_ways();
+    else choice_.expect(mean);
+  }
+
+  void drop_others() {
+    for (std::size_t i = 0; i < ways_.size(); ++i)
+      if (i != choice_.active()) ways_[i] = Way(ways_[i].threads);
+  }
+
+  void try_ways() {
+    const auto start = std::chrono::steady_clock::now();
+    std::swap(ways_[0], ways_[choice_.active()]);
+    std::size_t n = 2;
+    try {
+      compile(ways_[1]);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+      ways_[1] = Way(ways_[1].threads);
+      n = 1;
+    }
+    choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  Team& team_;
+  BackendState& state_;
+  MakeClaimed make_claimed_;
+  double alone_ns_;
+  std::vector<Way> ways_;  // one or two
+  RepeatedChoice choice_;
+  bool checked_ = false;  // the first runs were compared with what one thread should take
+  double first_ms_ = 0;
+  int first_runs_ = 0;
+  std::optional<SharedArena::Share> share_;  // of one that takes turns; streams run side by side
+  Bytes own_arena_;
+};
+
+}  // namespace unroll::cpu

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Branches of a plan that do not depend on each other: side by side, each by some of the parts with a barrier of their
+// own, or in turn by all parts. Timings of the first runs choose, once the scans in both have chosen their schedules,
+// and again when the time of the runs changes.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "backends/cpu/cost/work.h"
+#include "backends/cpu/program/program.h"
+#include "backends/cpu/program/state.h"
+#include "core/support/text/exact_text.h"
+#include "unroll/support/error.h"
+
+namespace unroll::cpu {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class ForkCall final : public Call {
+ public:
+  ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
+  void run(const Frame& frame, const Part& part) override;
+  void prepare() override {
+    if (std::exchange(tries_again_, false)) try_again();
+  }
+  std::string implementation() const override;
+  bool settled() const override { return !choice_.open(); }
+  double predicted_ns() const override { return ways_[choice_.open() ? 0 : choice_.active()].guess_ns; }
+  void report(std::vector<ReportLine>& lines) const override {
+    for (const Lane& lane : ways_[choice_.active()].lanes) lane.steps.report(lines);
+  }
+  std::size_t held_bytes() const override;
+
+ private:
+  // Parts [first, first + parts) and what they run.
+  struct Lane {
+    int first = 0, parts = 0;
+    Steps steps = Steps();
+    std::size_t scratch = 0;  // offset
+    std::unique_ptr<Barrier> barrier = nullptr;  // null: that of all parts
+  };
+  struct Way {
+    Schedule schedule;  // side_by_side, or calls: in turn
+    std::vector<Lane> lanes = {};
+    double guess_ns = 0;  // before any run
+    bool settled() const {
+      return std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.steps.settled(); });
+    }
+  };
+  std::vector<Schedule> worth_trying(bool& is_known) const;
+  void compile(Way& way, const PlanView& view, std::size_t& scratch_bytes) const;
+  void run_lane(Lane& lane, const Frame& frame, const Part& part);
+  void mend(const Part& part);
+  void note_run(bool was_settled, double milliseconds);
+  void drop_others();
+  void try_again();
+
+  PlanView view_;  // to compile ways again; its costs are of the moment when the plan was compiled
+  Fork fork_;
+  ForkSplit split_;
+  std::size_t scratch_room_ = 0;  // of the frame's scratch
+  std::vector<Way> ways_;         // all that may pay; those without lanes are not compiled
+  RepeatedChoice choice_;         // of the first ways
+  std::atomic<bool> broken_{false};  // a part failed in the last run
+  bool tries_again_ = false;         // ways are to be made before the next run
+  BackendState& state_;
+  std::string key_;  // of the choice
+};
+
+ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes)
+    : view_(view), fork_(fork), state_(view.state), key_("fork, " + std::to_string(view.parts) + " parts") {
+  for (std::int32_t i = fork.bounds.front(); i < fork.bounds.back(); ++i) {
+    const Node& node = view.graph().node(i);
+    key_ += ", " + std::string(op_info(node.op).name);
+    for (const Type& type : node.outputs) key_ += " " + type.text();
+    if (node.body) key_ += " " + print_graph(*node.body);
+  }
+  split_ = split_fork(usual_rates(), *view.costs, view.plan, fork, view.parts);
+  const ForkSplit predicted = split_fork(view.state.rates, *view.predicted, view.plan, fork, view.parts);
+  bool is_known = false;
+  for (const Schedule schedule : worth_trying(is_known)) {
+    ways_.push_back({schedule});
+    ways_.back().guess_ns = schedule == Schedule::side_by_side ? predicted.side_by_side_ns : predicted.in_turn_ns;
+  }
+  choice_ = RepeatedChoice(is_known ? 1 : ways_.size());
+  for (std::size_t i = 0; i < choice_.n_ways(); ++i) compile(ways_[i], view, scratch_bytes);
+  scratch_room_ = scratch_bytes;
+  view_.costs = view_.predicted = nullptr;
+}
+
+// Best guess first, or what was chosen before: then the others wait.
+std::vector<Schedule> ForkCall::worth_trying(bool& is_known) const {
+  constexpr double k_hopeless = 2;  // times the best guess
+  if (state_.schedule) return {*state_.schedule == Schedule::side_by_side ? Schedule::side_by_side : Schedule::calls};
+  const double side_by_side = split_.side_by_side_ns, in_turn = split_.in_turn_ns;
+  std::vector<Schedule> ways{Schedule::side_by_side, Schedule::calls};
+  if (in_turn < side_by_side) std::swap(ways[0], ways[1]);
+  if (std::max(side_by_side, in_turn) > k_hopeless * std::min(side_by_side, in_turn)) ways.pop_back();
+  if (const auto known = state_.choices.find(key_); known && ways.size() == 2) {
+    is_known = true;
+    if ((*known == Schedule::side_by_side) != (ways[0] == Schedule::side_by_side)) std::swap(ways[0], ways[1]);
+  }
+  return ways;
+}
+
+void ForkCall::compile(Way& way, const PlanView& view, std::size_t& scratch_bytes) const {
+  if (way.schedule != Schedule::side_by_side) {
+    Lane lane{0, view.parts, Steps(view.state.trace)};
+    add_nodes(view, fork_.bounds.front(), fork_.bounds.back(), lane.steps, scratch_bytes);
+    way.lanes.push_back(std::move(lane));
+    return;
+  }
+  int parts = 0;
+  std::size_t scratch = 0;
+  for (const ForkLane& share : split_.lanes) {
+    Lane lane{parts, share.parts, Steps(view.state.trace)};
+    PlanView own = view;
+    own.parts = share.parts;
+    std::size_t bytes = 0;
+    for (const std::size_t b : share.branches) add_nodes(own, fork_.bounds[b], fork_.bounds[b + 1], lane.steps, bytes);
+    lane.scratch = scratch;
+    lane.barrier = std::make_unique<Barrier>(share.parts, spins_before_sleep(view.parts));
+    parts += share.parts;
+    scratch += aligned(bytes);
+    way.lanes.push_back(std::move(lane));
+  }
+  scratch_bytes = std::max(scratch_bytes, scratch);
+}
+
+std::string ForkCall::implementation() const {
+  std::string text = std::to_string(fork_.n_branches()) + " branches ";
+  const Way& way = ways_[choice_.active()];
+  if (way.schedule == Schedule::side_by_side) {
+    text += "side by side, on ";
+    for (const Lane& lane : way.lanes) text += (&lane == way.lanes.data() ? "" : " + ") + std::to_string(lane.parts);
+    text += " threads";
+  } else {
+    text += "in turn";
+  }
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (const double ms = choice_.ms(i); ms > 0)
+      text += std::string(ways_[i].schedule == Schedule::side_by_side ? "; side by side " : "; in turn ") +
+              fixed_text(ms, 4) + " ms";
+  return text;
+}
+
+std::size_t ForkCall::held_bytes() const {
+  std::size_t bytes = 0;
+  for (const Way& way : ways_)
+    for (const Lane& lane : way.lanes) bytes += lane.steps.held_bytes();
+  return bytes;
+}
+
+void ForkCall::run(const Frame& frame, const Part& part) {
+  if (broken_.load(std::memory_order_relaxed)) mend(part);
+  Way& way = ways_[choice_.active()];
+  const bool choosing = choice_.open(), notes = ways_.size() > 1 && part.index == 0;
+  const bool was_settled = notes && way.settled();
+  const auto start = notes ? Clock::now() : Clock::time_point();
+  for (Lane& lane : way.lanes)
+    if (part.index >= lane.first && part.index < lane.first + lane.parts) run_lane(lane, frame, part);
+  if (choosing) part.sync();  // the time of all parts counts, and nobody looks at ways while they are dropped
+  if (notes) note_run(was_settled, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+}
+
+void ForkCall::run_lane(Lane& lane, const Frame& frame, const Part& part) {
+  if (!lane.barrier) return lane.steps.run(0, lane.steps.size(), frame, part);
+  try {
+    Frame own = frame;
+    own.scratch += lane.scratch;
+    lane.steps.run(0, lane.steps.size(), own, Part{part.index - lane.first, lane.parts, lane.barrier.get()});
+  } catch (...) {  // the team breaks its own barrier; parts of this lane may wait at the lane's
+    broken_.store(true, std::memory_order_relaxed);
+    lane.barrier->break_all();
+    throw;
+  }
+}
+
+// All parts come here, at the first run after one that failed; none waits at a lane's barrier then.
+void ForkCall::mend(const Part& part) {
+  if (part.index == 0)
+    for (Way& way : ways_)
+      for (Lane& lane : way.lanes)
+        if (lane.barrier) lane.barrier->mend();
+  part.sync();  // all have seen `broken_`
+  if (part.index == 0) broken_.store(false, std::memory_order_relaxed);
+}
+
+// By part 0, after a run.
+void ForkCall::note_run(bool was_settled, double milliseconds) {
+  if (!choice_.open() && !was_settled) return;  // its loops try schedules of their own
+  switch (choice_.add_run(milliseconds, was_settled, state_.retry)) {
+    case RepeatedChoice::Next::go_on: break;
+    case RepeatedChoice::Next::drop_others: drop_others(); break;
+    case RepeatedChoice::Next::make_others: tries_again_ = true; break;
+  }
+}
+
+void ForkCall::drop_others() {
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (i != choice_.active()) ways_[i].lanes.clear();
+  state_.choices.keep(key_, ways_[choice_.active()].schedule);
+  choice_.expect(0);  // later only the time of part 0 is known
+}
+
+void ForkCall::try_again() {
+  const auto start = std::chrono::steady_clock::now();
+  std::swap(ways_[0], ways_[choice_.active()]);
+  const Costs costs(usual_rates(), view_.plan), predicted(state_.rates, view_.plan);
+  PlanView view = view_;
+  view.costs = &costs;
+  view.predicted = &predicted;
+  std::size_t n = 2, scratch = 0;
+  try {
+    compile(ways_[1], view, scratch);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+    n = 1;
+  }
+  if (scratch > scratch_room_) n = 1;
+  if (n == 1) ways_[1].lanes.clear();
+  choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace
+
+std::unique_ptr<Call> make_fork(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes) {
+  return std::make_unique<ForkCall>(view, fork, scratch_bytes);
+}
+
+}  // namespace unroll::cpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A product by a constant of a scan: packed before the loop, each part its own share, which stays in its core's L2.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/program/columns.h"
+#include "backends/cpu/program/elementwise_call.h"
+#include "backends/cpu/program/plan_view.h"
+
+namespace unroll::cpu {
+
+class PackedMatmul final : public Call {
+ public:
+  struct Operands {
+    Ref a, b, c;
+  };
+  // Split anew for each number of rows, see run_packed.
+  PackedMatmul(const Matmul& matmul, const Operands& operands, int parts);
+  // Each part the columns of its own units. With `apart` these lie side by side in the memory of the result, one part's
+  // after the other's.
+  PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
+
+  // From now on computes this too, on the rows and columns of each part; not for columns of own units.
+  void add(BlockEpilogue epilogue) { epilogue_ = std::move(epilogue); }
+  void pack(const Frame& frame, const Part& part);
+  void run(const Frame& frame, const Part& part) override;
+  std::string implementation() const override;
+  std::size_t held_bytes() const override { return packed_.size() + scratch_.size(); }
+  std::vector<Access> accesses() const override;
+
+ private:
+  struct Own {
+    Range units;
+    Matmul matmul;
+    std::size_t packed = 0;  // bytes
+    std::size_t c = 0;
+  };
+  Matmul matmul_;
+  Operands at_;
+  ColumnSplit::Product split_ = {};
+  std::vector<Own> own_;  // per part; none when not by columns
+  std::optional<BlockEpilogue> epilogue_ = {};
+  Bytes packed_;
+  std::size_t scratch_bytes_;  // of one part
+  Bytes scratch_;
+  std::byte* scratch_of(const Part& part) {
+    return scratch_.data() + static_cast<std::size_t>(part.index) * scratch_bytes_;
+  }
+};
+
+std::unique_ptr<PackedMatmul> make_packed_matmul(const PlanView& body, std::int32_t node, const ColumnSplit* split);
+
+}  // namespace unroll::cpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of rnn, gru and lstm, and their equations for one step, used when the composite does not support an
+// option.
+#pragma once
+
+#include <vector>
+
+#include "unroll/model/model.h"
+
+namespace unroll {
+
+// Sizes of a built-in layer: G gates, H hidden, P output, D directions.
+struct BuiltInWidths {
+  std::int64_t gates, hidden, output, directions;
+  static BuiltInWidths of(Op cell, const RecurrentOptions& options);
+};
+
+// Of `options.layers` layers from number `first` on, in the order of a composite; what reads x is `inputs` wide. In
+// training weight_hh is what weight_drop leaves of it.
+std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t inputs, int first,
+                                       const RecurrentLayerOptions& options);
+
+// The same parameters and the same function, with recurrent_dropout.
+Cell built_in_cell(Op cell, const RecurrentLayerOptions& options);
+
+}  // namespace unroll

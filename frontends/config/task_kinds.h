@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kind of task is one row: its words, sample data, and the functions that make a task of a config, check its data and
+// predict with it. The row stands in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks/tasks.h) lists the kinds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
+
+namespace unroll::cli {
+
+class Answers;
+class Config;
+class RowWriter;
+struct Panel;
+struct PredictArguments;
+struct RunFolder;
+struct TextScoring;
+
+enum TaskIndex : unsigned {
+#define UNROLL_TASK(name, Title, word) k_index_of_##name,
+  UNROLL_TASKS(UNROLL_TASK)
+#undef UNROLL_TASK
+  k_n_tasks,
+};
+
+// Which kinds of job read a config key; `tensors` is `unroll run` on tensors from outside.
+enum Uses : unsigned {
+#define UNROLL_TASK(name, Title, word) k_##name = 1u << k_index_of_##name,
+  UNROLL_TASKS(UNROLL_TASK)
+#undef UNROLL_TASK
+  k_tensors = 1u << k_n_tasks,
+  k_trained = k_tensors - 1,
+  k_every = k_trained | k_tensors,
+};
+
+// Where the data of a task are.
+struct DataPlace {
+  std::string path;
+  std::string folder;  // of the config: other files' names count from it
+};
+
+// A metric by which the task is usually judged.
+struct MainMetric {
+  std::string_view name, word;
+  bool higher_is_better = false;
+};
+
+// The default of a key in one kind of task, instead of that of the library: sizes and rates with which a small file
+// trains in seconds.
+struct TaskDefault {
+  std::string_view key;
+  double value = 0;
+};
+
+// What `unroll new` writes.
+struct SampleData {
+  const char* file;
+  std::string (*make)();
+  const char* sample_setting = nullptr;  // that fits the sample data only
+  const char* own_setting = nullptr;     // with --data
+};
+
+struct FileAnswer {
+  std::vector<Panel> panels;
+  std::optional<Error> failure;  // why the rows are empty, to be thrown when they are written
+};
+
+struct TaskRow {
+  const char* title;      // "Labels for tokens"
+  const char* loss;       // title of an axis: "Loss (nats per token)"
+  std::array<MainMetric, 2> metrics;  // the first one that a run has
+  std::array<TaskDefault, 4> defaults;
+  SampleData sample;
+  std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
+  DataCheck (*check)(const Config&, const DataPlace&);
+  // One of the two: `predict` answers each line, or the file as a whole.
+  std::unique_ptr<Answers> (*answers)(const RunFolder&, Backend&, const PredictArguments&) = nullptr;
+  FileAnswer (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
+  const TextScoring* scoring = nullptr;  // of texts written for texts, by `eval` and reports
+  std::size_t n_examples = 10;    // that a report shows: examples, values of a series, tokens of a text
+  bool counts_confusion = false;  // over the test set
+  // Why `predict --svg` draws nothing, and what to do instead, with {} for the run.
+  const char *undrawn = nullptr, *undrawn_hint = nullptr;
+  bool draws_examples = true;  // `eval --svg`; else for the same reason
+  const char* next = "unroll predict {} --input FILE";  // what `eval` suggests, with {} for the run
+};
+
+#define UNROLL_TASK(name, Title, word) extern const TaskRow name##_row;
+UNROLL_TASKS(UNROLL_TASK)
+#undef UNROLL_TASK
+
+struct TaskKind {
+  std::string_view word;  // of task.kind
+  unsigned bit;           // in Uses
+  const TaskRow& row;
+};
+std::span<const TaskKind> task_kinds();
+// Null where no kind has this word, or this bit.
+const TaskKind* find_task_kind(std::string_view word);
+const TaskKind* find_task_kind(unsigned bit);
+
+}  // namespace unroll::cli
