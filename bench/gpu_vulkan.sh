@@ -28,7 +28,8 @@ if [ "$1" = --pack ]; then
     strip -o "$to/$file" "$from/$file"
   done
   # What the programs link, then the loader, then what NVIDIA's driver links beyond the C library.
-  linked=$(ldd "$from/frontends/cli/unroll" "$from"/tests/backends/vulkan/test_vulkan | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
+  linked=$(ldd "$from/frontends/cli/unroll" "$from"/tests/backends/vulkan/test_vulkan |
+    sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
     grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|libunroll)\.so' || true)
   for name in libvulkan.so.1 libX11.so.6 libXext.so.6 libxcb.so.1 libXau.so.6 libXdmcp.so.6 libbsd.so.0 libmd.so.0; do
     linked="$linked $(ldconfig -p | sed -n "s/.*$name .*x86-64.*=> //p" | head -n 1)"

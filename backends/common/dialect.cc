@@ -146,8 +146,8 @@ constexpr CastRow k_casts[] = {
 // In all dialects, after unroll_key and unroll_high: number `high`, `low` of a stream by Philox4x32-10 (Salmon et al.
 // 2011), as core/support/philox.h has it. Four numbers share a block.
 #define UNROLL_PHILOX                                                                            \
-  "UNROLL_INLINE float unroll_uniform(unroll_key key, uint site, uint low, uint high) {\n"       \
-  "  uint a = (low >> 2) | (high << 30), b = high >> 2, c = site, d = key.z;\n"                  \
+  "UNROLL_INLINE float unroll_uniform(unroll_key key, uint rng_stream, uint low, uint high) {\n"       \
+  "  uint a = (low >> 2) | (high << 30), b = high >> 2, c = rng_stream, d = key.z;\n"                  \
   "  uint k = key.x, l = key.y;\n"                                                               \
   "  for (int i = 0; i < 10; ++i) {\n"                                                           \
   "    const uint p = unroll_high(0xD2511F53u, a), q = 0xD2511F53u * a;\n"                       \
@@ -167,10 +167,10 @@ constexpr CastRow k_casts[] = {
   "}\n"                                                                                                \
   "UNROLL_INLINE uint unroll_high(uint a, uint b) { return uint((unsigned long long)a * b >> 32); }\n" \
   UNROLL_PHILOX                                                                                        \
-  "UNROLL_INLINE float unroll_draw(unroll_key key, uint site, int step, long long n, long long e) {\n" \
+  "UNROLL_INLINE float unroll_draw(unroll_key key, uint rng_stream, int step, long long n, long long e) {\n" \
   "  typedef unsigned long long Number;\n"                                                             \
   "  const Number number = Number(step) * Number(n) + Number(e);\n"                                    \
-  "  return unroll_uniform(key, site, uint(number), uint(number >> 32));\n"                            \
+  "  return unroll_uniform(key, rng_stream, uint(number), uint(number >> 32));\n"                            \
   "}\n"
 
 constexpr DialectWords k_dialect_words[] = {
@@ -294,9 +294,9 @@ uint unroll_high(uint a, uint b) {
 )" UNROLL_HALVES UNROLL_PHILOX R"(unroll_key unroll_key_of(int a, int b, int c) {
   return unroll_key(uint(a), uint(b), uint(c));
 }
-float unroll_draw(unroll_key key, uint site, int step, uint n, uint e) {
+float unroll_draw(unroll_key key, uint rng_stream, int step, uint n, uint e) {
   const uint start = uint(step) * n, low = start + e, carry = low < start ? 1u : 0u;
-  return unroll_uniform(key, site, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
+  return unroll_uniform(key, rng_stream, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
 }
 )",
      .index = "",

@@ -43,7 +43,7 @@ class ExpressionBuilder {
       throw Error(ErrorKind::unsupported, "expression", "a draw of another shape than that of its group");
     Instruction i{Op::random_uniform};
     i.extent = expression_.shape.elements();
-    i.site = static_cast<std::uint32_t>(node.attributes.get<std::int64_t>("site"));
+    i.rng_stream = static_cast<std::uint32_t>(node.attributes.get<std::int64_t>("rng_stream"));
     const int from[] = {key, step ? *step : add_constant(Tensor::scalar(DType::i32, 0))};
     return add(i, from);
   }
@@ -177,7 +177,7 @@ std::int64_t last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[
 // Rows of all operands that have rows, with the columns of the widest value.
 Shape shape_of_rows(const Graph& body) {
   Shape shape = body.type(body.outputs()[0].value).shape;
-  if (shape.rank() < 2) throw Error(ErrorKind::unsupported, "expression", "a row group on values without rows");
+  if (shape.rank() < 2) throw Error(ErrorKind::unsupported, "expression", "a fused reduction on values without rows");
   for (const Node& node : body.nodes())
     shape = shape.with(shape.rank() - 1, std::max(shape[shape.rank() - 1], last_of(node.outputs[0].shape)));
   return shape;
@@ -288,19 +288,19 @@ int n_operands(const Instruction& i) { return i.op == Op::concat ? 2 : op_info(i
 
 }  // namespace
 
-Expression expression_of_rows(const Node& row_group) {
-  const Graph& body = *row_group.body;
-  if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a row group has no outputs");
+Expression expression_of_rows(const Node& fused_reduction) {
+  const Graph& body = *fused_reduction.body;
+  if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a fused reduction has no outputs");
   Expression e = RowExpressionBuilder(body).build();
   for (std::size_t k = 0; k < e.results.size(); ++k) {
-    const std::int64_t n = rows_per_sum(row_group, k);
+    const std::int64_t n = rows_per_sum(fused_reduction, k);
     if (n == 0) continue;
     const auto last = static_cast<std::size_t>(e.shape.rank() - 1);
     e.sum_rows = n;
     e.results[k].sums = true;
     e.results[k].strides = {};
     e.results[k].strides[last] = 1;
-    e.results[k].strides[last - 1] = last_of(row_group.outputs[k].shape);
+    e.results[k].strides[last - 1] = last_of(fused_reduction.outputs[k].shape);
   }
   return e;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expression IR: what a pointwise group computes for one element, or a row group for one row, as instructions on
-// registers, and where its operands lie. Every backend starts from it: `cpu` interprets it over tiles, printers
+// The expression IR: what a pointwise group computes for one element, or a fused reduction for one row, as instructions
+// on registers, and where its operands lie. Every backend starts from it: `cpu` interprets it over tiles, printers
 // (print_expression.h) write it down for compilers.
 #pragma once
 
@@ -19,7 +19,8 @@ namespace unroll::common {
 struct Instruction {
   // Elementwise: unary, binary, compare, logical, select or cast. Of element e of the shape, in row-major order, also:
   //   iota            its index along an axis: e / inner % extent
-  //   random_uniform  number b * extent + e of RNG stream `site` (core/support/philox.h), in 64 bits; a is a key, b i32
+  //   random_uniform  number b * extent + e of RNG stream `rng_stream` (core/support/philox.h), in 64 bits; a is a key,
+  //                   b i32
   // In row expressions, which have neither of the two:
   //   reduce_sum, reduce_max  of the columns of a: one value for the row
   //   slice                   `columns` columns of a, from `first` on
@@ -31,7 +32,7 @@ struct Instruction {
   std::uint16_t a = 0, b = 0, c = 0;  // registers read; select: a condition, b if set, c if not
   std::int64_t first = 0, columns = 0;
   std::int64_t inner = 1, extent = 1;
-  std::uint32_t site = 0;
+  std::uint32_t rng_stream = 0;
 };
 
 struct Expression {
@@ -62,8 +63,8 @@ Expression expression_of_node(const Graph& graph, const Node& node);
 // The body of a fused node: elementwise ops, broadcast, stop_gradient and scalar constants, and index values and draws
 // of its shape; every output has the same shape. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_body(const Graph& body);
-// A row group as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
-Expression expression_of_rows(const Node& row_group);
+// A fused reduction as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
+Expression expression_of_rows(const Node& fused_reduction);
 
 DType result_dtype(const Instruction& instruction);
 // The dtype of every register. Throws Error(internal) when an instruction or a result reads a register too early, or

@@ -150,7 +150,7 @@ std::string by_element(const Instruction& i, const Shape& shape, const Splice& s
     throw Error(ErrorKind::usage, "print_expression",
                 std::string(op_info(i.op).name) + " needs the number of the element; set Splice::element");
   if (i.op == Op::random_uniform)
-    return "unroll_draw(" + variable(i.a) + ", uint(" + splice.size(i.site) + "), " + variable(i.b) + ", " +
+    return "unroll_draw(" + variable(i.a) + ", uint(" + splice.size(i.rng_stream) + "), " + variable(i.b) + ", " +
            splice.size(i.extent) + ", " + splice.element + ")";
   std::string index = splice.element;
   if (i.inner != 1) index += " / " + splice.size(i.inner);

@@ -18,11 +18,11 @@ namespace {
 class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(const BackendOptions& options)
-      : chooses_(options.threads == 0), team_(options.threads > 0 ? options.threads : available_cores()) {
+      : chooses_(options.threads == 0), pool_(options.threads > 0 ? options.threads : available_cores()) {
     state_.schedule = find_schedule(common::own_option(options, "schedule"));
-    prepare(state_, team_, options);
+    prepare(state_, pool_, options);
     capabilities_.name = "cpu";
-    capabilities_.device = counted(team_.size(), "thread") + ", " + instruction_set();
+    capabilities_.device = counted(pool_.size(), "thread") + ", " + instruction_set();
     if (const char* by = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + by;
     if (common::own_option(options, "products") == "openblas") {
       state_.blas = &open_blas();
@@ -36,8 +36,8 @@ class CpuBackend final : public HostBackend {
     capabilities_.groups_rows = capabilities_.rows_in_place = true;
     capabilities_.one_arena = true;
     capabilities_.views = true;
-    capabilities_.lanes = team_.size();
-    capabilities_.threads = team_.size();
+    capabilities_.lanes = pool_.size();
+    capabilities_.threads = pool_.size();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
@@ -53,20 +53,20 @@ class CpuBackend final : public HostBackend {
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
     const ThreadWays threads = ways_of(*plan);
-    return std::make_unique<ProgramExecutable<Team>>(std::move(plan), team_, state_, threads);
+    return std::make_unique<ProgramExecutable<ThreadPool>>(std::move(plan), pool_, state_, threads);
   }
 
  private:
   ThreadWays ways_of(const Plan& plan) const {
-    const bool alone = plan.one_thread || (chooses_ && !threads_pay(usual_rates(), plan, team_.size()));
-    if (alone || team_.size() == 1) return {};
+    const bool alone = plan.one_thread || (chooses_ && !threads_pay(usual_machine(), plan, pool_.size()));
+    if (alone || pool_.size() == 1) return {};
     // A schedule that was asked for is kept; so are the threads whose calls are reported and traced.
     const bool fixed = state_.schedule || state_.predicts || state_.trace;
-    return {team_.size(), fixed ? 0 : plan_ns(usual_rates(), plan, 1)};
+    return {pool_.size(), fixed ? 0 : plan_ns(usual_machine(), plan, 1)};
   }
 
   bool chooses_;  // how many threads a plan gets
-  Team team_;
+  ThreadPool pool_;
   BackendState state_;
   Capabilities capabilities_;
 };

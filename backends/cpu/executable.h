@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan made ready for the threads of a team: its program, its memory. A team has size() and run(f), which calls
-// f(const Part&) once in each of its threads (team.h).
+// A plan made ready for the threads of a pool: its program, its memory. A pool has size() and run(f), which calls
+// f(const Worker&) once in each of its threads (pool.h).
 #pragma once
 
 #include <chrono>
@@ -20,30 +20,30 @@
 namespace unroll::cpu {
 
 // Does what the options ask of a backend with these threads.
-template <class Team>
-void prepare(BackendState& state, Team& team, const BackendOptions& options) {
-  if (options.trace) options.trace->open_lanes(team.size());
+template <class ThreadPool>
+void prepare(BackendState& state, ThreadPool& pool, const BackendOptions& options) {
+  if (options.trace) options.trace->open_lanes(pool.size());
   state.trace = options.trace;
   state.communicator = options.communicator;
   if (options.communicator) state.exchanges = std::make_unique<ExchangeThread>(*options.communicator);
   state.predicts = common::own_option(options, "predict") == "true";
-  if (state.predicts) state.rates = measure_rates({team.size(), [&](const Work& work) { team.run(work); }});
+  if (state.predicts) state.machine = measure_machine({pool.size(), [&](const Work& work) { pool.run(work); }});
 }
 
 // Which numbers of threads a plan may run on, with the same bits.
 struct ThreadWays {
   int usual = 1;
-  // Above 1 thread: what one thread should take, by usual rates. Beside other programs it may be the faster way,
+  // Above 1 thread: what one thread should take, by usual machine. Beside other programs it may be the faster way,
   // because every barrier waits for a thread that another program interrupts. 0: one thread is not tried.
   double alone_ns = 0;
 };
 
-template <class Team>
+template <class ThreadPool>
 class ProgramExecutable final : public Executable, public Settling {
  public:
-  ProgramExecutable(std::shared_ptr<const Plan> plan, Team& team, BackendState& state, const ThreadWays& threads,
+  ProgramExecutable(std::shared_ptr<const Plan> plan, ThreadPool& pool, BackendState& state, const ThreadWays& threads,
                     MakeClaimed make_claimed = nullptr)
-      : plan_(std::move(plan)), team_(team), state_(state), make_claimed_(make_claimed), alone_ns_(threads.alone_ns) {
+      : plan_(std::move(plan)), pool_(pool), state_(state), make_claimed_(make_claimed), alone_ns_(threads.alone_ns) {
     ways_.emplace_back(threads.usual);
     compile(ways_[0]);
     if (threads.usual > 1 && alone_ns_ > 0) ways_.emplace_back(1);
@@ -66,8 +66,8 @@ class ProgramExecutable final : public Executable, public Settling {
     const Frame frame{way.bases.data(), way.scratch.data()};
     const bool notes = ways_.size() > 1 && way.program->steps().settled();
     const auto start = notes ? Clock::now() : Clock::time_point();
-    if (way.threads == team_.size() && !plan_->one_thread) way.program->run_on(team_, frame);
-    else way.program->run(frame, Part{});
+    if (way.threads == pool_.size() && !plan_->one_thread) way.program->run_on(pool_, frame);
+    else way.program->run(frame, Worker{});
     if (notes) note_run(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
 
@@ -148,7 +148,7 @@ class ProgramExecutable final : public Executable, public Settling {
   }
 
   std::shared_ptr<const Plan> plan_;
-  Team& team_;
+  ThreadPool& pool_;
   BackendState& state_;
   MakeClaimed make_claimed_;
   double alone_ns_;

@@ -104,7 +104,7 @@ std::string open_products(Context& context, std::string_view option) {
   if (option == "own") return "own products";
   try {
     context.blas = std::make_unique<cuda::Blas>();
-    context.blas->time_proposals(context.device, context.chooser);
+    context.blas->time_proposals(context.device, context.autotuner);
     return "cuBLASLt " + context.blas->version();
   } catch (const Error&) {
     if (option == "cublaslt") throw;
@@ -121,7 +121,7 @@ std::string open_layers(Context& context, std::string_view option, bool own_kern
   try {
     const auto dnn = std::make_shared<const cuda::Dnn>();
     context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{
-        dnn, &context.device, &context.chooser, cuda::algorithm_of_option(algorithm)});
+        dnn, &context.device, &context.autotuner, cuda::algorithm_of_option(algorithm)});
     return "cuDNN " + dnn->version();
   } catch (const Error& error) {
     if (option == "cudnn") throw;

@@ -173,7 +173,7 @@ class ScanRun {
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs);
 
-// An elementwise group or a row group: its body, node by node, every value in memory of its own.
+// An elementwise group or a fused reduction: its body, node by node, every value in memory of its own.
 void run_group(const Node& node, std::span<const View> inputs, std::span<const View> outputs) {
   const Graph& body = *node.body;
   std::vector<Bytes> memory;
@@ -206,7 +206,7 @@ void run_group(const Node& node, std::span<const View> inputs, std::span<const V
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs) {
   if (node.op == Op::scan) return ScanRun(*body, node, inputs, outputs).run();
-  if (node.op == Op::fused || node.op == Op::row_group) return run_group(node, inputs, outputs);
+  if (node.op == Op::fused || node.op == Op::fused_reduction) return run_group(node, inputs, outputs);
   const Kernel kernel = find_kernel(node.op);
   if (!kernel) throw Error(ErrorKind::internal, op_info(node.op).name, "has no reference kernel");
   kernel({node, inputs, outputs});

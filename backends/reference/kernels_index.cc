@@ -82,18 +82,18 @@ void pack_lengths(const Call& call) {
   *out(5) = row;
 }
 
-// Number step * elements + e of draw `site` in key's update, see core/support/philox.h.
+// Number step * elements + e of draw `rng_stream` in key's update, see core/support/philox.h.
 void random_uniform(const Call& call) {
   const View& out = call.outputs[0];
   const auto* key = call.inputs[0].as<const std::int32_t>();
   const auto word = [&](int i) { return static_cast<std::uint32_t>(key[i]); };
-  const auto site = static_cast<std::uint32_t>(call.node.attributes.get<std::int64_t>("site"));
+  const auto rng_stream = static_cast<std::uint32_t>(call.node.attributes.get<std::int64_t>("rng_stream"));
   const std::int64_t step = call.inputs.size() > 1 ? call.inputs[1].as<const std::int32_t>()[0] : 0;
   for (std::int64_t e = 0; e < out.elements(); ++e) {
     const auto index = static_cast<std::uint64_t>(step * out.elements() + e);
     const std::uint64_t block = index / 4;
     const PhiloxBlock words =
-        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), site, word(2)},
+        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), rng_stream, word(2)},
                {word(0), word(1)});
     out.as<float>()[e] = philox_uniform(words[index % 4]);
   }

@@ -71,8 +71,8 @@ Value filled(Graph& graph, Type type, double value) { return broadcast(scalar(gr
 Value iota(Graph& graph, Shape shape, int axis) {
   return graph.append_one(Op::iota, {}, {{"shape", ints(shape)}, {"axis", from_end(axis, shape.rank())}});
 }
-Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
-  const Attributes attributes{{"shape", ints(shape)}, {"site", site}};
+Value random_uniform(Value key, Shape shape, std::int64_t rng_stream, Value step) {
+  const Attributes attributes{{"shape", ints(shape)}, {"rng_stream", rng_stream}};
   return step ? append(Op::random_uniform, {key, step}, attributes) : append(Op::random_uniform, {key}, attributes);
 }
 

@@ -53,9 +53,10 @@ Value dropout_layer(Scope scope, Value x, double rate, DropoutMask mask) {
   if (!(rate >= 0 && rate < 1))
     throw Error(ErrorKind::usage, "dropout", "the rate must be in [0,1); got " + exact_text(rate));
   if (!scope.training() || rate == 0) return x;
-  if (mask == DropoutMask::step) return dropout(x, scope.key(), rate, scope.next_site());
+  if (mask == DropoutMask::step) return dropout(x, scope.key(), rate, scope.next_rng_stream());
   if (x.rank() < 1) throw Error(ErrorKind::shape, "dropout_layer", "x must be [T,...]; got a scalar");
-  return x * dropout(filled(scope.graph(), {x.dtype(), x.shape().with(0, 1)}, 1), scope.key(), rate, scope.next_site());
+  return x * dropout(filled(scope.graph(), {x.dtype(), x.shape().with(0, 1)}, 1), scope.key(), rate,
+                     scope.next_rng_stream());
 }
 
 void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths) {

@@ -36,8 +36,8 @@ RecurrentResult composite(Scope scope, Op cell, Value x, int first, const Recurr
   RecurrentInputs in{.x = x, .h0 = h0, .c0 = c0, .lengths = lengths, .key = {}, .parameters = {}};
   if (used.dropout > 0) {
     in.key = scope.key();
-    used.site = scope.next_site();  // layer l draws at site + l
-    for (int layer = 2; layer < o.layers; ++layer) scope.next_site();
+    used.rng_stream = scope.next_rng_stream();  // layer l draws at rng_stream + l
+    for (int layer = 2; layer < o.layers; ++layer) scope.next_rng_stream();
   }
   in.parameters = built_in_parameters(scope, cell, x.shape()[2], first, o);
   // The composite names the layers of a stack itself.

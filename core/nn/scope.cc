@@ -37,7 +37,7 @@ struct Scope::Registry {
   std::vector<ParameterSpec> parameters;
   std::map<std::string, Value, std::less<>> values;
   Value key;
-  std::int64_t n_sites = 0;
+  std::int64_t n_rng_streams = 0;
   std::vector<Value> penalties, penalty_weights;
 };
 
@@ -51,7 +51,7 @@ Graph& Scope::graph() const { return registry_->graph; }
 bool Scope::training() const { return registry_->training; }
 DType Scope::dtype() const { return registry_->dtype; }
 const std::vector<ParameterSpec>& Scope::parameters() const { return registry_->parameters; }
-std::int64_t Scope::next_site() const { return registry_->n_sites++; }
+std::int64_t Scope::next_rng_stream() const { return registry_->n_rng_streams++; }
 
 Scope Scope::child(std::string_view prefix) const {
   Scope inner = *this;

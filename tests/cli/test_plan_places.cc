@@ -53,7 +53,7 @@ Placed placed(const Graph& graph, Backend& backend) {
 }
 Placed place_update(const Task& task, Backend& backend, const TrainerOptions& options = {},
                     Phase phase = Phase::whole) {
-  const UpdateRecipe recipe(options);
+  const UpdateConfig recipe(options);
   return placed(*build_update(task, task.batch(Split::train, 1, 0, 0), recipe, phase).graph, backend);
 }
 // Of a graph that computes nothing but the loss, as training has it.

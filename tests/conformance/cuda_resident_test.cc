@@ -88,7 +88,7 @@ void check_loop(const cuda::Functions& f, const cuda::Program& program, const cu
 // Two clusters of eight blocks for 16 rows, which keep the weights of small models.
 constexpr Architecture k_clusters[] = {{"sm_90a", 90, 16, 227 << 10}, {"sm_100", 100, 16, 227 << 10}};
 
-// A cluster passes the operand of each product but those of row groups.
+// A cluster passes the operand of each product but those of fused reductions.
 void check_exchange(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
                     const Architecture& architecture) {
   REQUIRE(loop.can_cluster());

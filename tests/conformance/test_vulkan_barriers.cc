@@ -144,7 +144,7 @@ TEST_CASE("updates of the twelve models: every barrier that is left out is repor
   for (const ComparedModel& model : compare_models()) {
     CAPTURE(model.name);
     const Batch batch = model.task->batch(Split::train, 1, 0, 0);
-    const UpdateRecipe recipe{TrainerOptions()};
+    const UpdateConfig recipe{TrainerOptions()};
     counts.check(logger->log(*build_update(*model.task, batch, recipe, Phase::whole).graph));
   }
   counts.print("updates");

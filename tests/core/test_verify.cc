@@ -100,11 +100,11 @@ const std::vector<Broken>& broken_graphs() {
        [](Graph& g) { node(g, 1).body = body_of([](Value v) {
                         return transpose(v, {1, 0});
                       }); }},
-      {13, "a sum over rows in the body of a row group",
+      {13, "a sum over rows in the body of a fused reduction",
        [] {
          auto g = std::make_shared<Graph>();
          const Value a[] = {g->input("a", {DType::f32, {2, 3}})};
-         g->append(Op::row_group, a, {}, body_of([](Value v) { return neg(v); }));
+         g->append(Op::fused_reduction, a, {}, body_of([](Value v) { return neg(v); }));
          return g;
        },
        [](Graph& g) { node(g, 1).body = body_of([](Value v) { return reduce_sum(v, {0}, true); }); }},

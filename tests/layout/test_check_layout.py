@@ -23,7 +23,8 @@ GOOD = {
     "tests/conformance/cases_all.cc": HEAD + "neg argmax mse\n",
     "docs/conventions.md": "`neg` `argmax` `mse`\n",
 }
-UMBRELLA = {"core/include/unroll/unroll.h": HEAD + '#include "unroll/support/error.h"\n#include "unroll/train/trainer.h"\n',
+UMBRELLA = {"core/include/unroll/unroll.h":
+            HEAD + '#include "unroll/support/error.h"\n#include "unroll/train/trainer.h"\n',
             "core/include/unroll/support/error.h": HEAD, "core/include/unroll/train/trainer.h": HEAD}
 # what is wrong, files that differ from GOOD, part of the finding
 BAD = [
@@ -33,7 +34,8 @@ BAD = [
     ("ir includes passes", {"core/ir/a.cc": HEAD + '#include "core/passes/passes.h"\n'}, "the order of rooms"),
     ("passes include train", {"core/passes/a.cc": HEAD + '#include "core/train/a.h"\n'}, "the order of rooms"),
     ("a public header includes a private one", {"core/include/unroll/ir/graph.h": HEAD + '#include "core/ir/a.h"\n',
-                                                "core/include/unroll/unroll.h": HEAD + '#include "unroll/ir/graph.h"\n'},
+                                                "core/include/unroll/unroll.h":
+                                                HEAD + '#include "unroll/ir/graph.h"\n'},
      "public headers only"),
     ("a public header that unroll.h leaves out", {"core/include/unroll/ir/graph.h": HEAD},
      "unroll.h: does not include ir/graph.h"),

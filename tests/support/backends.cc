@@ -118,7 +118,7 @@ bool is_tested(const std::string& name) {
 bool must_refuse(const Backend& backend, const Graph& graph) {
   const std::vector<DType>& has = backend.describe().dtypes;
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    return (node.op == Op::row_group && !backend.describe().groups_rows) ||
+    return (node.op == Op::fused_reduction && !backend.describe().groups_rows) ||
            (node.body && must_refuse(backend, *node.body)) ||
            std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Type& type) {
              return std::find(has.begin(), has.end(), type.dtype) == has.end();

@@ -31,8 +31,8 @@ bool is_tested(const std::string& name);
 // The values of the option "schedule" to try on the backend; none where it has no such option.
 std::vector<std::string> tested_schedules(const std::string& name);
 
-// Whether the graph or a body in it has values of a dtype, or row groups, that the backend does not declare: it must
-// refuse the plan.
+// Whether the graph or a body in it has values of a dtype, or fused reductions, that the backend does not declare: it
+// must refuse the plan.
 bool must_refuse(const Backend& backend, const Graph& graph);
 
 // The float dtypes that a backend declares.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another backend that does everything as late as the contract of unroll/passes/backend.h allows, on a thread of its own: what
-// is uploaded and run waits in a queue until a download, wait() or compile() needs it.
+// Another backend that does everything as late as the contract of unroll/passes/backend.h allows, on a thread of its
+// own: what is uploaded and run waits in a queue until a download, wait() or compile() needs it.
 #pragma once
 
 #include <condition_variable>

@@ -394,7 +394,7 @@ TEST_CASE("dates that are spread over columns are refused with the way out") {
 TEST_CASE("business days are warned of with the setting") {
   std::string csv = "date,v\n", daily = "date,v\n", sundays = "date,v\n";
   for (int d = 0; d < 40; ++d) {
-    const Moment at{midnight(2024, 1, 1)->micros + d * k_day};  // a Monday
+    const Timestamp at{midnight(2024, 1, 1)->micros + d * k_day};  // a Monday
     const std::string row = date_text(at, date_readings("2024-01-01")[0].format) + ",1\n";
     if (d % 7 < 5) csv += row;
     if (d % 7 < 6) sundays += row;

@@ -204,7 +204,7 @@ TEST_CASE("dropout acts in training only") {
     o.dropout = 0.5;
     recurrent_model(scope, x, o);
     CHECK(static_cast<bool>(graph.find_input("key")) == training);
-    CHECK(scope.next_site() == (training ? 2 : 0));  // one site for each gap between layers
+    CHECK(scope.next_rng_stream() == (training ? 2 : 0));  // one rng_stream for each gap between layers
   }
 }
 

@@ -332,7 +332,7 @@ TEST_CASE("the gradients of a layer travel before the loops of the layers below 
     o.embedding = 64;
     const auto task = small_language_model(o);
     const Batch batch = task->example(0);
-    const UpdateRecipe recipe{TrainerOptions{}};
+    const UpdateConfig recipe{TrainerOptions{}};
     Graph graph;
     Scope scope(graph, /*training=*/true);
     task->build(scope, batch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of a plan take, from the rates of the machine: products by their tiles, elementwise programs by their
-// operations, and what each reads and writes by where it lies. A value lies in the smallest cache that holds all that
-// was touched since its memory was touched last (its reuse distance).
+// What the calls of a plan take, by the machine model: products by their tiles, elementwise programs by
+// their operations, and what each reads and writes by where it lies. A value lies in the smallest cache that holds all
+// that was touched since its memory was touched last (its reuse distance).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct LoopPlace {
 
 class Costs {
  public:
-  explicit Costs(const Rates& rates, const Plan& plan) : Costs(rates, plan, nullptr) {}
-  Costs(const Rates& rates, const Plan& plan, const LoopPlace& loop) : Costs(rates, plan, &loop) {}
+  explicit Costs(const MachineModel& machine, const Plan& plan) : Costs(machine, plan, nullptr) {}
+  Costs(const MachineModel& machine, const Plan& plan, const LoopPlace& loop) : Costs(machine, plan, &loop) {}
 
   // Nanoseconds of the slowest part, without barriers; 0 for loops and for what computes nothing.
   double call_ns(std::int32_t node, Share share, int parts) const;
@@ -37,7 +37,7 @@ class Costs {
   LoopPlace place_of_loop(std::int32_t scan) const;
 
  private:
-  Costs(const Rates& rates, const Plan& plan, const LoopPlace* loop);
+  Costs(const MachineModel& machine, const Plan& plan, const LoopPlace* loop);
 
   const Type& type(const ValueId& id) const { return plan_.graph->type(id); }
   const Storage& storage(const ValueId& id) const {
@@ -47,17 +47,17 @@ class Costs {
   bool is_packed(const Node& product) const;
   double distance(const ValueId& value, std::int32_t reader) const;
   double output_distance(const ValueId& value) const;
-  Rates::Bytes bytes_at(double distance, int parts) const;
+  MachineModel::Bytes bytes_at(double distance, int parts) const;
   double read_ns(std::int32_t node, std::size_t input, int parts) const;
   double write_ns(std::int32_t node, int parts) const;
 
   double matmul_ns(std::int32_t node, Share share, int parts) const;
-  double tiles_ns(const Rates::Products& products, double m, double n, double k) const;
+  double tiles_ns(const MachineModel::Products& products, double m, double n, double k) const;
   double elementwise_ns(const Node& node, double rows, double columns) const;
-  double row_group_ns(const Node& node, int parts) const;
+  double fused_reduction_ns(const Node& node, int parts) const;
   double other_ns(std::int32_t node) const;
 
-  const Rates& rates_;
+  const MachineModel& machine_;
   const Plan& plan_;
   LoopPlace loop_;
   bool in_loop_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures rates: each is the minimum of many short runs of its kernel.
+// Measures machine: each is the minimum of many short runs of its kernel.
 #pragma once
 
 #include <algorithm>

@@ -9,9 +9,9 @@ namespace unroll::cpu {
 
 namespace {
 
-Rates::Products usual_products() {
+MachineModel::Products usual_products() {
   constexpr double k_flop_per_ns = 150, k_bytes_per_ns = 50, k_panel_columns = 32, k_tall = 12;
-  Rates::Products p{};
+  MachineModel::Products p{};
   p.panel_columns = k_panel_columns;
   p.element_bytes = sizeof(float);
   p.panels_at_once = 32;
@@ -26,8 +26,8 @@ Rates::Products usual_products() {
   return p;
 }
 
-Rates make_usual() {
-  Rates r{};
+MachineModel make_usual() {
+  MachineModel r{};
   r.f32 = r.bf16 = usual_products();
   r.dot_ns = 0.08;
   r.element_ns.assign(op_table().size(), 0);
@@ -49,7 +49,7 @@ Rates make_usual() {
   r.random_ns = 1.5;
   r.call_ns = 15;
   r.barrier_ns = 700;  // with the wait for the slower thread
-  r.team_ns = 2000;
+  r.pool_ns = 2000;
   r.cache_bytes = {std::size_t{32} << 10, std::size_t{1} << 20, std::size_t{16} << 20, ~std::size_t{0}};
   r.one = {{{0, 0}, {0.02, 0.02}, {0.04, 0.06}, {0.08, 0.16}}};
   r.all = {{{0, 0}, {0.02, 0.02}, {0.05, 0.08}, {0.12, 0.24}}};
@@ -58,16 +58,16 @@ Rates make_usual() {
 
 }  // namespace
 
-const Rates& usual_rates() {
-  static const Rates rates = make_usual();
-  return rates;
+const MachineModel& usual_machine() {
+  static const MachineModel machine = make_usual();
+  return machine;
 }
 
-Rates measure_rates(const AnyTeam& team) {
-  Rates rates = usual_rates();
-  measure_kernels(rates);
-  measure_memory(rates, team);
-  return rates;
+MachineModel measure_machine(const AnyPool& pool) {
+  MachineModel machine = usual_machine();
+  measure_kernels(machine);
+  measure_memory(machine, pool);
+  return machine;
 }
 
 }  // namespace unroll::cpu

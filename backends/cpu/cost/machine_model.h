@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine rates: the speed of the kernels on this machine, which costs.h converts to times. Nanoseconds on one thread,
-// f32 except for products.
+// The machine model: the speed of the kernels on this machine, which costs.h converts to times. Nanoseconds on one
+// thread, f32 except for products.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace unroll::cpu {
 inline constexpr std::size_t k_n_levels = 4;  // L1, L2, L3, memory
 inline constexpr std::size_t k_tile_rows = 32;  // most rows that a tile of a product has on any processor
 
-struct Rates {
+struct MachineModel {
   // Products of one kernel. One k of [rows - 1] rows times a panel of columns: the first rows that read a panel fetch
   // it from L2, the next ones find it in L1.
   struct Products {
@@ -46,7 +46,7 @@ struct Rates {
   double copy_line_ns, line_call_ns;  // each line that is copied, that is summed
 
   double call_ns;                          // any call in a loop
-  double barrier_ns, team_ns;              // all threads meet; all threads begin and end
+  double barrier_ns, pool_ns;              // all threads meet; all threads begin and end
   std::array<std::size_t, k_n_levels> cache_bytes;  // the last is without end
   // A byte that comes from, or goes to, a level beyond L1: on one thread, and on each of all threads at once.
   struct Bytes {
@@ -56,17 +56,17 @@ struct Rates {
 };
 
 // Of a core with AVX2 or AVX-512, to the order of magnitude.
-const Rates& usual_rates();
-// Measured on this machine, in about a second. The team must be at rest.
-using Work = std::function<void(const Part&)>;
-struct AnyTeam {
+const MachineModel& usual_machine();
+// Measured on this machine, in about a second. The pool must be at rest.
+using Work = std::function<void(const Worker&)>;
+struct AnyPool {
   int parts;
   std::function<void(const Work&)> run;  // in all parts at once
 };
-Rates measure_rates(const AnyTeam& team);
+MachineModel measure_machine(const AnyPool& pool);
 
-// Parts of measure_rates().
-void measure_kernels(Rates& rates);
-void measure_memory(Rates& rates, const AnyTeam& team);  // needs the rates of kernels
+// Parts of measure_machine().
+void measure_kernels(MachineModel& machine);
+void measure_memory(MachineModel& machine, const AnyPool& pool);  // needs the speeds of kernels
 
 }  // namespace unroll::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of kernels with operands in L1 or, if they are large, in L2.
+// MachineModel of kernels with operands in L1 or, if they are large, in L2.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -41,39 +41,39 @@ struct Operands {
   }
 };
 
-void measure_tiles_of_products(Rates::Products& rates, Operands& o) {
+void measure_tiles_of_products(MachineModel::Products& machine, Operands& o) {
   constexpr Index k_short = 32;
   constexpr double k_tiles = k_panels * k_depth;
-  rates.panel_columns = static_cast<double>(o.kernels.columns);
-  rates.element_bytes = static_cast<double>(dtype_bytes(o.kernels.operand));
-  rates.panels_at_once = static_cast<double>(o.kernels.panels_at_once);
-  rates.tile_rows = static_cast<double>(o.tile_rows);
-  const double whole = o.multiply_ns(o.tile_rows, k_depth), part = o.multiply_ns(o.tile_rows, k_short);
-  rates.tile_ns = std::max(0.0, (part - whole * k_short / k_depth) / k_panels / (1 - double{k_short} / k_depth));
+  machine.panel_columns = static_cast<double>(o.kernels.columns);
+  machine.element_bytes = static_cast<double>(dtype_bytes(o.kernels.operand));
+  machine.panels_at_once = static_cast<double>(o.kernels.panels_at_once);
+  machine.tile_rows = static_cast<double>(o.tile_rows);
+  const double whole = o.multiply_ns(o.tile_rows, k_depth), worker = o.multiply_ns(o.tile_rows, k_short);
+  machine.tile_ns = std::max(0.0, (worker - whole * k_short / k_depth) / k_panels / (1 - double{k_short} / k_depth));
   // Rows that are more than a tile are cut evenly, so only the tallest tiles can be timed as next ones of their height.
   const double many = o.multiply_ns(Operands::k_tall * o.tile_rows, k_depth);
   const double next = (many - whole) / (Operands::k_tall - 1);
   for (Index rows = 1; rows <= o.tile_rows; ++rows) {
     const auto i = static_cast<std::size_t>(rows - 1);
     const double first = rows == o.tile_rows ? whole : o.multiply_ns(rows, k_depth);
-    const double by_rows = next * static_cast<double>(rows) / rates.tile_rows;
-    rates.first_rows_ns[i] = first / k_tiles;
-    rates.next_rows_ns[i] = std::max(by_rows, first * std::min(1.0, next / whole)) / k_tiles;
+    const double by_rows = next * static_cast<double>(rows) / machine.tile_rows;
+    machine.first_rows_ns[i] = first / k_tiles;
+    machine.next_rows_ns[i] = std::max(by_rows, first * std::min(1.0, next / whole)) / k_tiles;
   }
 }
 
-Rates::Products measure_products(DType operand) {
-  Rates::Products rates{};
+MachineModel::Products measure_products(DType operand) {
+  MachineModel::Products machine{};
   Operands o{gemm_kernels(operand)};
   o.pack(false);
-  measure_tiles_of_products(rates, o);
+  measure_tiles_of_products(machine, o);
   const double elements = static_cast<double>(o.columns * k_depth);
   const auto each = [&](auto&& call) { return least_ns(call) / elements; };
-  rates.pack_ns = each([&] { o.pack(false); });
-  rates.pack_transposed_ns = each([&] { o.pack(true); });
-  rates.turn_ns =
+  machine.pack_ns = each([&] { o.pack(false); });
+  machine.pack_transposed_ns = each([&] { o.pack(true); });
+  machine.turn_ns =
       each([&] { o.kernels.transpose(o.b.data(), o.columns, k_depth, o.columns, o.packed.data(), k_depth); });
-  return rates;
+  return machine;
 }
 
 double measure_dots() {
@@ -87,7 +87,7 @@ double measure_dots() {
 
 // ---- elementwise programs
 
-void measure_tiles(Rates& rates) {
+void measure_tiles(MachineModel& machine) {
   constexpr Index k_long = 1024, k_short = 64;
   Floats a(2 * k_long), b(2 * k_long), c(2 * k_long), to(2 * k_long);
   const auto tile_ns = [&](Elementwise::TileFunction function, Index rows, Index n) {
@@ -97,7 +97,7 @@ void measure_tiles(Rates& rates) {
     return least_ns([&] { function(tile); });
   };
   for (const OpInfo& info : op_table()) {
-    double& element = rates.element_ns[static_cast<std::size_t>(info.op)];
+    double& element = machine.element_ns[static_cast<std::size_t>(info.op)];
     const bool truth = info.kind == OpKind::logical;
     const auto function = info.op == Op::cast       ? tile_function(Op::cast, DType::b8, DType::f32)
                           : is_elementwise(info.op) ? tile_function(info.op, truth ? DType::b8 : DType::f32, DType::f32)
@@ -106,10 +106,10 @@ void measure_tiles(Rates& rates) {
     element = std::max(0.0, tile_ns(function, 1, k_long) - tile_ns(function, 1, k_short)) / (k_long - k_short);
   }
   const auto add = tile_function(Op::add, DType::f32, DType::f32);
-  const double element = rates.element_ns[static_cast<std::size_t>(Op::add)], line = tile_ns(add, 1, k_short);
+  const double element = machine.element_ns[static_cast<std::size_t>(Op::add)], line = tile_ns(add, 1, k_short);
   constexpr Index k_rows = k_long / k_short;
-  rates.row_ns = std::max(0.0, tile_ns(add, k_rows, k_short) - tile_ns(add, 1, k_long)) / k_rows;
-  rates.operation_ns = std::max(0.0, line - k_short * element);
+  machine.row_ns = std::max(0.0, tile_ns(add, k_rows, k_short) - tile_ns(add, 1, k_long)) / k_rows;
+  machine.operation_ns = std::max(0.0, line - k_short * element);
 }
 
 // One addition of two operands over [rows, columns].
@@ -124,61 +124,61 @@ double addition_ns(Index rows, Index columns, bool splat, std::span<Floats> memo
   const Elementwise program(e);
   const void* const in[] = {memory[0].data(), memory[1].data()};
   void* const out[] = {memory[2].data()};
-  return least_ns([&] { program.run(in, out, Part{}); });
+  return least_ns([&] { program.run(in, out, Worker{}); });
 }
 
-void measure_programs(Rates& rates) {
+void measure_programs(MachineModel& machine) {
   constexpr Index k_columns = 512, k_rows = 4;  // a tile is at most 1024 elements
   std::vector<Floats> memory;
   for (int i = 0; i < 3; ++i) memory.emplace_back((4 * k_rows) * (k_columns + 16));
-  const double add = rates.element_ns[static_cast<std::size_t>(Op::add)];
+  const double add = machine.element_ns[static_cast<std::size_t>(Op::add)];
   const double few = addition_ns(k_rows, k_columns, false, memory), small = addition_ns(1, 16, false, memory);
   constexpr double k_tiles = double{k_rows * k_columns} / 1024, k_more = k_rows * k_columns - 16;
-  rates.operand_ns = std::max(0.0, ((few - small - k_more * add) / (k_tiles - 1) - rates.operation_ns) / 3);
-  rates.program_ns = std::max(0.0, small - 16 * add - rates.operation_ns - 3 * rates.operand_ns);
+  machine.operand_ns = std::max(0.0, ((few - small - k_more * add) / (k_tiles - 1) - machine.operation_ns) / 3);
+  machine.program_ns = std::max(0.0, small - 16 * add - machine.operation_ns - 3 * machine.operand_ns);
   const double splat = addition_ns(k_rows, k_columns, true, memory);
-  rates.splat_ns = std::max(0.0, (splat - few) / (k_rows * k_columns));
+  machine.splat_ns = std::max(0.0, (splat - few) / (k_rows * k_columns));
 }
 
 // ---- what else there is
 
-void measure_moves(Rates& rates) {
+void measure_moves(MachineModel& machine) {
   constexpr Index k_rows = 32, k_columns = 128, k_n = k_rows * k_columns;  // 16 KiB
   const Floats from(k_n);
   Floats to(k_n);
   const Type type{DType::f32, Shape{k_rows, k_columns}};
   const auto copy_ns = [&](const Strides& src) {
     const Copy copy = make_copy(DType::f32, type.shape, src, dense_strides(type.shape));
-    return least_ns([&] { run_copy(copy, from.data(), to.data(), Part{}); }) / k_n;
+    return least_ns([&] { run_copy(copy, from.data(), to.data(), Worker{}); }) / k_n;
   };
-  rates.copy_ns = copy_ns(dense_strides(type.shape));
-  rates.copy_line_ns = std::max(0.0, copy_ns(Strides{k_columns / 2, 1}) - rates.copy_ns) * k_columns;
-  rates.cross_ns = copy_ns(Strides{1, k_rows});
+  machine.copy_ns = copy_ns(dense_strides(type.shape));
+  machine.copy_line_ns = std::max(0.0, copy_ns(Strides{k_columns / 2, 1}) - machine.copy_ns) * k_columns;
+  machine.cross_ns = copy_ns(Strides{1, k_rows});
   Floats scratch(k_n);
   const auto sum_ns = [&](const Type& x, Index axis) {
     const Ints axes{axis};
     const Reduce reduce = make_reduce(Op::reduce_sum, x, axes);
-    return least_ns([&] { run_reduce(reduce, from.data(), to.data(), scratch.data(), Part{}); });
+    return least_ns([&] { run_reduce(reduce, from.data(), to.data(), scratch.data(), Worker{}); });
   };
   constexpr Index k_lines = 8, k_short = 64;
   const double lines = sum_ns({DType::f32, Shape{k_lines, k_n / k_lines}}, 1);
   const double narrow = sum_ns({DType::f32, Shape{k_lines, k_short}}, 1);
-  rates.line_ns = std::max(0.0, lines - narrow) / (k_n - k_lines * k_short);
-  rates.line_call_ns = std::max(0.0, narrow / k_lines - rates.line_ns * k_short);
-  rates.rows_ns = sum_ns(type, 0) / k_n;
+  machine.line_ns = std::max(0.0, lines - narrow) / (k_n - k_lines * k_short);
+  machine.line_call_ns = std::max(0.0, narrow / k_lines - machine.line_ns * k_short);
+  machine.rows_ns = sum_ns(type, 0) / k_n;
   const std::int32_t key[3] = {1, 2, 3};
-  rates.random_ns = least_ns([&] { run_random_uniform(key, nullptr, 0, k_n, to.data(), Part{}); }) / k_n;
+  machine.random_ns = least_ns([&] { run_random_uniform(key, nullptr, 0, k_n, to.data(), Worker{}); }) / k_n;
 }
 
 }  // namespace
 
-void measure_kernels(Rates& rates) {
-  rates.f32 = measure_products(DType::f32);
-  rates.bf16 = measure_products(DType::bf16);
-  rates.dot_ns = measure_dots();
-  measure_tiles(rates);
-  measure_programs(rates);
-  measure_moves(rates);
+void measure_kernels(MachineModel& machine) {
+  machine.f32 = measure_products(DType::f32);
+  machine.bf16 = measure_products(DType::bf16);
+  machine.dot_ns = measure_dots();
+  measure_tiles(machine);
+  measure_programs(machine);
+  measure_moves(machine);
 }
 
 }  // namespace unroll::cpu

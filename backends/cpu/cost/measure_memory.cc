@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates that involve more than one core's arithmetic: caches, memory and barriers.
+// MachineModel that involve more than one core's arithmetic: caches, memory and barriers.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -37,7 +37,7 @@ constexpr double k_apart = k_many - 1;  // results of the program that writes se
 struct Streams {
   double reading, writing;
 };
-Streams stream_ns(std::size_t bytes, const AnyTeam& team, double start_ns) {
+Streams stream_ns(std::size_t bytes, const AnyPool& pool, double start_ns) {
   const Index n = static_cast<Index>(bytes / sizeof(float)) / (k_many + 1);
   std::vector<Floats> arrays;
   for (int i = 0; i <= k_many; ++i) arrays.emplace_back(n);
@@ -48,13 +48,14 @@ Streams stream_ns(std::size_t bytes, const AnyTeam& team, double start_ns) {
     for (int i = 0; i < (reads ? k_many : 1); ++i) in.push_back(arrays[static_cast<std::size_t>(i)].data());
     for (int i = reads ? k_many : 1; i < (reads ? k_many + 1 : k_many); ++i)
       out.push_back(arrays[static_cast<std::size_t>(i)].data());
-    const double ns = least_ns([&] { team.run([&](const Part& part) { program.run(in, out, part); }); }) - start_ns;
-    return ns * team.parts / static_cast<double>(n);
+    const double ns = least_ns([&] { pool.run([&](const Worker& worker) { program.run(in, out, worker); }); }) -
+                      start_ns;
+    return ns * pool.parts / static_cast<double>(n);
   };
   return {time(true), time(false)};
 }
 // Of a byte, from the time beyond that of the same programs in L1: 6 r + w and r + 5 w.
-Rates::Bytes bytes_of(const Streams& streams, const Streams& in_l1) {
+MachineModel::Bytes bytes_of(const Streams& streams, const Streams& in_l1) {
   const double reading = (streams.reading - in_l1.reading) / sizeof(float);
   const double writing = (streams.writing - in_l1.writing) / sizeof(float);
   const double read = (k_apart * reading - writing) / (k_apart * k_many - 1);
@@ -73,46 +74,46 @@ std::vector<std::size_t> data_cache_bytes() {
   }
 }
 
-void measure_levels(Rates& rates, const AnyTeam& team) {
+void measure_levels(MachineModel& machine, const AnyPool& pool) {
   const std::vector<std::size_t> caches = data_cache_bytes();
-  std::copy_n(caches.begin(), std::min(caches.size(), k_n_levels - 1), rates.cache_bytes.begin());
-  const AnyTeam alone{1, [](const Work& work) { work(Part{}); }};
+  std::copy_n(caches.begin(), std::min(caches.size(), k_n_levels - 1), machine.cache_bytes.begin());
+  const AnyPool alone{1, [](const Work& work) { work(Worker{}); }};
   constexpr std::size_t k_most = std::size_t{96} << 20;
-  const auto at_least = [](const Rates::Bytes& a, const Rates::Bytes& b) {
-    return Rates::Bytes{std::max(a.read_ns, b.read_ns), std::max(a.write_ns, b.write_ns)};
+  const auto at_least = [](const MachineModel::Bytes& a, const MachineModel::Bytes& b) {
+    return MachineModel::Bytes{std::max(a.read_ns, b.read_ns), std::max(a.write_ns, b.write_ns)};
   };
-  const Streams in_l1 = stream_ns(rates.cache_bytes[0] / 2, alone, 0);
-  rates.one[0] = rates.all[0] = {0, 0};
+  const Streams in_l1 = stream_ns(machine.cache_bytes[0] / 2, alone, 0);
+  machine.one[0] = machine.all[0] = {0, 0};
   for (std::size_t level = 1; level < k_n_levels; ++level) {
     // Well above the cache before it and within this one; the last level is measured beyond what the last cache holds.
-    const std::size_t before = rates.cache_bytes[level - 1];
-    std::size_t size = level + 1 == k_n_levels ? 2 * before : std::min(4 * before, rates.cache_bytes[level] / 2);
+    const std::size_t before = machine.cache_bytes[level - 1];
+    std::size_t size = level + 1 == k_n_levels ? 2 * before : std::min(4 * before, machine.cache_bytes[level] / 2);
     size = std::min(size, k_most);
-    rates.one[level] = at_least(bytes_of(stream_ns(size, alone, 0), in_l1), rates.one[level - 1]);
+    machine.one[level] = at_least(bytes_of(stream_ns(size, alone, 0), in_l1), machine.one[level - 1]);
     const bool own = level + 2 < k_n_levels;  // each core has one
-    const std::size_t of_all = own ? size * static_cast<std::size_t>(team.parts) : size;
-    rates.all[level] =
-        at_least(bytes_of(stream_ns(of_all, team, team.parts > 1 ? rates.team_ns : 0), in_l1), rates.one[level]);
+    const std::size_t of_all = own ? size * static_cast<std::size_t>(pool.parts) : size;
+    machine.all[level] =
+        at_least(bytes_of(stream_ns(of_all, pool, pool.parts > 1 ? machine.pool_ns : 0), in_l1), machine.one[level]);
   }
 }
 
-void measure_team(Rates& rates, const AnyTeam& team) {
-  if (team.parts == 1) return;
+void measure_pool(MachineModel& machine, const AnyPool& pool) {
+  if (pool.parts == 1) return;
   constexpr int k_barriers = 200;
-  rates.team_ns = least_ns([&] { team.run([](const Part&) {}); });
+  machine.pool_ns = least_ns([&] { pool.run([](const Worker&) {}); });
   const double barriers = least_ns([&] {
-    team.run([](const Part& part) {
-      for (int i = 0; i < k_barriers; ++i) part.sync();
+    pool.run([](const Worker& worker) {
+      for (int i = 0; i < k_barriers; ++i) worker.sync();
     });
   });
-  rates.barrier_ns = std::max(0.0, barriers - rates.team_ns) / k_barriers;
+  machine.barrier_ns = std::max(0.0, barriers - machine.pool_ns) / k_barriers;
 }
 
 }  // namespace
 
-void measure_memory(Rates& rates, const AnyTeam& team) {
-  measure_team(rates, team);
-  measure_levels(rates, team);
+void measure_memory(MachineModel& machine, const AnyPool& pool) {
+  measure_pool(machine, pool);
+  measure_levels(machine, pool);
 }
 
 }  // namespace unroll::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the steps of a scan, and of scans that do not depend on each other, are shared out among the parts of a team. All
+// How the steps of a scan, and of scans that do not depend on each other, are shared out among the parts of a pool. All
 // ways give the same bits, so a timing may choose.
 #pragma once
 

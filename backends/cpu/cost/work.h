@@ -13,13 +13,14 @@ namespace unroll::cpu {
 // How the parts share a call of a loop's body in this schedule.
 Share share_of(Schedule schedule);
 // A node of a plan, loops among them, with the barrier after it. Loops take their best schedule.
-double node_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t node, int parts);
+double node_ns(const MachineModel& machine, const Costs& costs, const Plan& plan, std::int32_t node, int parts);
 
 // All steps of a loop, in this schedule.
-double loop_ns(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule,
+double loop_ns(const MachineModel& machine, const Costs& costs, const Plan& plan, std::int32_t scan, Schedule schedule,
                int parts);
 // Of the possible schedules of a loop those that may be the soonest done, best guess first.
-std::vector<Schedule> rank_schedules(const Rates& rates, const Costs& costs, const Plan& plan, std::int32_t scan,
+std::vector<Schedule> rank_schedules(const MachineModel& machine, const Costs& costs, const Plan& plan,
+                                     std::int32_t scan,
                                      int parts, const std::vector<Schedule>& possible);
 
 // Branches of a fork that some of the parts run, one after the other.
@@ -33,11 +34,11 @@ struct ForkSplit {
   std::vector<ForkLane> lanes;
   double side_by_side_ns = 0, in_turn_ns = 0;
 };
-ForkSplit split_fork(const Rates& rates, const Costs& costs, const Plan& plan, const Fork& fork, int parts);
+ForkSplit split_fork(const MachineModel& machine, const Costs& costs, const Plan& plan, const Fork& fork, int parts);
 
 // Nanoseconds of a run.
-double plan_ns(const Rates& rates, const Plan& plan, int parts);
+double plan_ns(const MachineModel& machine, const Plan& plan, int parts);
 // Whether `threads` of them are sooner done than one.
-bool threads_pay(const Rates& rates, const Plan& plan, int threads);
+bool threads_pay(const MachineModel& machine, const Plan& plan, int threads);
 
 }  // namespace unroll::cpu

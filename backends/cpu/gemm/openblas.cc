@@ -89,7 +89,7 @@ bool is_for_openblas(const Matmul& mm) {
          mm.m * mm.n >= k_least_products / mm.k;
 }
 
-void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const void* b, void* c, const Part& part) {
+void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const void* b, void* c, const Worker& worker) {
   constexpr int k_row_major = 101, k_plain = 111, k_transposed = 112;  // of CBLAS
   const bool by_rows = mm.m >= mm.n;
   const Index length = by_rows ? mm.m : mm.n;
@@ -98,7 +98,7 @@ void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const v
   const auto start = [&](Index piece) {
     return piece == pieces ? length : length * piece / pieces / k_grain * k_grain;
   };
-  const Range mine = part.share(pieces);
+  const Range mine = worker.share(pieces);
   for (Index piece = mine.begin; piece < mine.end; ++piece) {
     const Index from = start(piece), count = start(piece + 1) - from;
     const Index row = by_rows ? from : 0, column = by_rows ? 0 : from;

@@ -38,6 +38,7 @@ OpenBlas open_blas(const std::string& file);
 bool is_for_openblas(const Matmul& matmul);
 // Cut into pieces that depend on the shape only, because its kernels sum in another order where a piece ends: the bits
 // are the same for any number of parts. No sync inside.
-void run_openblas(const OpenBlas& blas, const Matmul& matmul, const void* a, const void* b, void* c, const Part& part);
+void run_openblas(const OpenBlas& blas, const Matmul& matmul, const void* a, const void* b, void* c,
+                  const Worker& worker);
 
 }  // namespace unroll::cpu

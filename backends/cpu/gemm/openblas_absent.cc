@@ -14,6 +14,6 @@ const OpenBlas& open_blas() {
   return none;
 }
 bool is_for_openblas(const Matmul&) { return false; }
-void run_openblas(const OpenBlas&, const Matmul&, const void*, const void*, void*, const Part&) {}
+void run_openblas(const OpenBlas&, const Matmul&, const void*, const void*, void*, const Worker&) {}
 
 }  // namespace unroll::cpu

@@ -44,7 +44,7 @@ struct PackedWeights {
 // The format in which this product keeps its weights when the plan asks for `wanted`.
 WeightFormat format_of(const Matmul& matmul, WeightFormat wanted);
 // c = a * weights; needs single() and a row-major a. Returns what this part computed, as run_packed.
-Block run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Part& part,
+Block run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Worker& worker,
                   void* scratch = nullptr);
 
 class WeightStore {

@@ -2,7 +2,7 @@
 // Every kernel of the cpu backend. A `make_` function decides all that shapes decide, once, when a plan is compiled;
 // the run functions take pointers only, do the share of one part, allocate nothing and throw nothing.
 //
-// Rules of all run functions: every part of the team calls them in the same order; the caller puts a barrier
+// Rules of all run functions: every part of the pool calls them in the same order; the caller puts a barrier
 // (part.sync()) between two kernels when the second reads or overwrites what the first touched; a kernel that says
 // "syncs" also uses the barrier inside. Results have the same bits for any number of parts. Sizes of 0 are legal.
 // Dense operands are row-major. Scratch is 64-byte aligned and shared by all parts.
@@ -26,6 +26,8 @@ using common::dense_strides;
 using common::Expression;
 using common::Instruction;
 using common::Strides;
+
+inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_bytes(dtype)); }
 
 // The first `live` of `all` indices of axis 0: packed scans work on the rows that are still there.
 struct Rows {
@@ -63,7 +65,7 @@ Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpos
 
 // Any product. Syncs. c must not overlap a, b or scratch.
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
-void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part);
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker);
 // The same, and an elementwise program on each block of c while it is in a cache: each element once, by the part that
 // computed it. Needs single() and n > 1. Results of the program must not overlap a, b or scratch. With several gates,
 // N = gates * units, it needs computes_whole_rows.
@@ -76,7 +78,7 @@ struct Epilogue {
 };
 // Whether each part computes whole rows of c, and no block of a row much earlier than another.
 bool computes_whole_rows(const Matmul& matmul, int parts);
-void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker,
                 const Epilogue& epilogue);
 
 // The same with fewer stored rows of a: with transpose_a a shorter sum, else fewer rows of c. Cut to 0 .. all.
@@ -86,14 +88,14 @@ Matmul first_rows(Matmul matmul, std::int64_t rows);
 // run_packed splits so that each part reads the same slice of packed b in every call with this shape. No sync inside.
 // a is read through a_stride (transpose_a must be false; throws Error(internal) from packed_bytes otherwise).
 std::size_t packed_bytes(const Matmul& matmul);
-void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part);
+void run_pack(const Matmul& matmul, const void* b, void* packed, const Worker& worker);
 // Packs, in one part, columns `own` of each of the equal `groups` of columns of b, side by side: for a product with
 // groups * (own.end - own.begin) columns.
 void run_pack_columns(const Matmul& matmul, const void* b, std::int64_t groups, Range own, void* packed);
 // Operands of 16 bits need scratch, each part its own, where the processor has no products of them.
 std::size_t packed_scratch_bytes(const Matmul& matmul);
 // Returns what this part computed of c.
-Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part,
+Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Worker& worker,
                  void* scratch = nullptr);
 bool computes_whole_rows_packed(const Matmul& matmul, int parts);
 
@@ -115,7 +117,7 @@ class Elementwise {
   explicit Elementwise(const Expression& source, bool matrix = false);
   // inputs and results in the source's order. A result that is not `apart` may be the same memory as an input of the
   // same strides and element size; otherwise results overlap nothing.
-  void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
+  void run(std::span<const void* const> inputs, std::span<void* const> results, const Worker& worker,
            const Rows& rows = {}) const;
   // A block of a matrix, by one thread.
   void run_block(std::span<const void* const> inputs, std::span<void* const> results, const Block& block) const;
@@ -175,9 +177,9 @@ struct Copy {
   Strides src{}, dst{};
 };
 Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Strides& dst);
-void run_copy(const Copy& copy, const void* src, void* dst, const Part& part);
+void run_copy(const Copy& copy, const void* src, void* dst, const Worker& worker);
 // Offsets of slice, pad and concat are added to the pointers by the caller. pad = run_fill of all, sync, run_copy.
-void run_fill(DType dtype, double value, std::int64_t elements, void* dst, const Part& part);
+void run_fill(DType dtype, double value, std::int64_t elements, void* dst, const Worker& worker);
 
 // ---- reductions --------------------------------------------------------------------------------------------------
 
@@ -192,7 +194,7 @@ struct Reduce {
 };
 Reduce make_reduce(Op op, const Type& x, std::span<const std::int64_t> axes);
 std::size_t reduce_scratch_bytes(const Reduce& reduce, int parts);
-void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Part& part);  // syncs
+void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Worker& worker);  // syncs
 
 // i32 index of the first largest element along the axis of x [outer, axis, inner]; a NaN counts as largest.
 struct Argmax {
@@ -200,26 +202,27 @@ struct Argmax {
   std::int64_t outer = 1, axis = 1, inner = 1;
 };
 Argmax make_argmax(const Type& x, int axis);
-void run_argmax(const Argmax& argmax, const void* x, std::int32_t* out, const Part& part);
+void run_argmax(const Argmax& argmax, const void* x, std::int32_t* out, const Worker& worker);
 
 // ---- indexing and sources ----------------------------------------------------------------------------------------
 
 // out[i, :] = table[indices[i], :], zeros when the index is out of range.
 void run_gather(const std::int32_t* indices, std::int64_t n_indices, std::int64_t table_rows, std::int64_t row_bytes,
-                const void* table, void* out, const Part& part);
+                const void* table, void* out, const Worker& worker);
 // out [rows, row] = 0, then out[indices[i], :] += updates[i, :] in the order of i; out of range adds nothing.
 void run_scatter_add(DType dtype, const std::int32_t* indices, std::int64_t n_indices, std::int64_t rows,
-                     std::int64_t row, const void* updates, void* out, const Part& part);
+                     std::int64_t row, const void* updates, void* out, const Worker& worker);
 // Where rows of padded sequences lie when packed, see unroll/ir/ops.h; lengths are cut to 0 .. steps.
 struct PackedPlaces {
   std::int32_t *batch_sizes, *order, *rank, *pack, *unpack, *rows;
 };
 void run_pack_lengths(const std::int32_t* lengths, std::int64_t batch, std::int64_t steps, const PackedPlaces& to,
-                      const Part& part);
+                      const Worker& worker);
 // Index along `axis` of a dense i32 shape.
-void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part);
+void run_iota(const Shape& shape, int axis, std::int32_t* out, const Worker& worker);
 // key i32[3] = seed low, seed high, update; step null or i32 scalar: element e draws number step * elements + e.
-void run_random_uniform(const std::int32_t* key, const std::int32_t* step, std::int64_t site, std::int64_t elements,
-                        float* out, const Part& part);
+void run_random_uniform(const std::int32_t* key, const std::int32_t* step, std::int64_t rng_stream,
+                        std::int64_t elements,
+                        float* out, const Worker& worker);
 
 }  // namespace unroll::cpu

@@ -101,11 +101,11 @@ struct Reduction {
     return fold(d, F::combine(F::combine(F::combine(a, b), c), e));
   }
   // Lanes pairwise: the first half with the second.
-  template <class Part, class W>
-  static HWY_INLINE T fold(Part, W v) {
+  template <class Worker, class W>
+  static HWY_INLINE T fold(Worker, W v) {
 #if HWY_TARGET != HWY_SCALAR
-    if constexpr (hn::MaxLanes(Part()) > 1) {
-      const hn::Half<Part> half;
+    if constexpr (hn::MaxLanes(Worker()) > 1) {
+      const hn::Half<Worker> half;
       return fold(half, F::combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
     } else
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector loops of row groups beyond those of elementwise programs: operands with one value per row, which are repeated
-// in registers, and reductions of rows. All work on Elementwise::Tile.
+// Vector loops of fused reductions beyond those of elementwise programs: operands with one value per row, which are
+// repeated in registers, and reductions of rows. All work on Elementwise::Tile.
 #pragma once
 
 #include "backends/cpu/kernels/kernels.h"

@@ -27,7 +27,7 @@ class AllReduceCall final : public Call {
     blocks_.resize(inputs_.size());
   }
   bool alone() const override { return true; }
-  void run(const Frame& frame, const Part&) override {
+  void run(const Frame& frame, const Worker&) override {
     for (std::size_t i = 0; i < inputs_.size(); ++i) blocks_[i] = inputs_[i].in(frame);
     const auto job = [this, result = result_.in(frame)] { sum_.run(blocks_, result); };
     if (goes_on_) thread_.start(job);
@@ -52,7 +52,7 @@ class AwaitCall final : public Call {
  public:
   explicit AwaitCall(ExchangeThread& thread) : thread_(thread) {}
   bool alone() const override { return true; }
-  void run(const Frame&, const Part&) override { thread_.finish(); }
+  void run(const Frame&, const Worker&) override { thread_.finish(); }
   std::string implementation() const override { return "waits for exchanges"; }
 
  private:

@@ -42,9 +42,9 @@ class ElementwiseCall : public Call {
       : program_(node.source),
         pointers_(std::move(node.inputs), std::move(node.results), parts),
         n_instructions_(node.source.instructions.size()) {}
-  void run(const Frame& frame, const Part& part) override {
-    const auto& own = pointers_.resolve(frame, part);
-    program_.run(own.inputs, own.results, part, frame.rows);
+  void run(const Frame& frame, const Worker& worker) override {
+    const auto& own = pointers_.resolve(frame, worker);
+    program_.run(own.inputs, own.results, worker, frame.rows);
   }
   std::string implementation() const override { return "tiles, " + counted(n_instructions_, "op"); }
 
@@ -71,10 +71,10 @@ struct RowCopy {
     src_row = src[0] * static_cast<Index>(dtype_bytes(dtype));
     dst_row = dst[0] * static_cast<Index>(dtype_bytes(dtype));
   }
-  void run(const std::byte* from, std::byte* to, const Rows& rows, const Part& part) const {
-    if (rows.live == rows.all) return run_copy(all, from, to, part);
-    const Range mine = part.share(rows.live);
-    for (Index r = mine.begin; r < mine.end; ++r) run_copy(row, from + r * src_row, to + r * dst_row, Part{});
+  void run(const std::byte* from, std::byte* to, const Rows& rows, const Worker& worker) const {
+    if (rows.live == rows.all) return run_copy(all, from, to, worker);
+    const Range mine = worker.share(rows.live);
+    for (Index r = mine.begin; r < mine.end; ++r) run_copy(row, from + r * src_row, to + r * dst_row, Worker{});
   }
 };
 
@@ -84,7 +84,7 @@ std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const St
   const Ref from{at.in(0).base, at.in(0).offset + skip}, to = at.out();
   if (from == to) return nullptr;  // a view
   const RowCopy copy(at.out_type().dtype, shape, src, dst);
-  return simple("copy", [=](const Frame& f, const Part& part) { copy.run(from.in(f), to.in(f), f.rows, part); });
+  return simple("copy", [=](const Frame& f, const Worker& worker) { copy.run(from.in(f), to.in(f), f.rows, worker); });
 }
 
 std::unique_ptr<Call> make_reshape(const At& at) {
@@ -119,10 +119,10 @@ std::unique_ptr<Call> make_pad(const At& at) {
   const std::size_t skip = static_cast<std::size_t>(start) * dtype_bytes(at.out_type().dtype);
   const Ref from = at.in(0), to = at.out();
   const Type type = at.out_type();
-  return simple("fill and copy", [=](const Frame& f, const Part& part) {
-    run_fill(type.dtype, 0, f.rows.of(type.shape.elements()), to.in(f), part);
-    part.sync();
-    copy.run(from.in(f), to.in(f) + skip, f.rows, part);
+  return simple("fill and copy", [=](const Frame& f, const Worker& worker) {
+    run_fill(type.dtype, 0, f.rows.of(type.shape.elements()), to.in(f), worker);
+    worker.sync();
+    copy.run(from.in(f), to.in(f) + skip, f.rows, worker);
   });
 }
 
@@ -146,8 +146,8 @@ std::unique_ptr<Call> make_concat(const At& at) {
     if (shape.elements() > 0) pieces.push_back({RowCopy(at.out_type().dtype, shape, src, dst), at.in(i), to});
   }
   if (pieces.empty()) return nullptr;
-  return simple("copy of " + std::to_string(pieces.size()), [pieces](const Frame& f, const Part& part) {
-    for (const Piece& p : pieces) p.copy.run(p.from.in(f), p.to.in(f), f.rows, part);
+  return simple("copy of " + std::to_string(pieces.size()), [pieces](const Frame& f, const Worker& worker) {
+    for (const Piece& p : pieces) p.copy.run(p.from.in(f), p.to.in(f), f.rows, worker);
   });
 }
 
@@ -165,8 +165,8 @@ class OpenBlasCall final : public Call {
   OpenBlasCall(const OpenBlas& blas, const Matmul& matmul, Ref a, Ref b, Ref c)
       : blas_(blas), matmul_(matmul), a_(a), b_(b), c_(c) {}
   void prepare() override { blas_.use_one_thread(); }  // another user of the library may have changed it
-  void run(const Frame& f, const Part& part) override {
-    run_openblas(blas_, matmul_, a_.in(f), b_.in(f), c_.in(f), part);
+  void run(const Frame& f, const Worker& worker) override {
+    run_openblas(blas_, matmul_, a_.in(f), b_.in(f), c_.in(f), worker);
   }
   std::string implementation() const override { return "matmul by OpenBLAS"; }
 
@@ -186,36 +186,38 @@ std::unique_ptr<Call> make_matmul_call(const At& at) {
   if (counted || at.view.packed) want_scratch_of_any_count(at, m);
   if (counted) {  // how many rows there are is known when the plan runs
     const Ref rows = at.in(2);
-    return simple("matmul of counted rows", [=](const Frame& f, const Part& part) {
-      run_matmul(first_rows(m, *ints_at(rows, f)), a.in(f), b.in(f), c.in(f), f.scratch, part);
+    return simple("matmul of counted rows", [=](const Frame& f, const Worker& worker) {
+      run_matmul(first_rows(m, *ints_at(rows, f)), a.in(f), b.in(f), c.in(f), f.scratch, worker);
     });
   }
   if (at.view.packed)
-    return simple("matmul of live rows", [=](const Frame& f, const Part& part) {
-      run_matmul(first_rows(m, f.rows.of(m.m)), a.in(f), b.in(f), c.in(f), f.scratch, part);
+    return simple("matmul of live rows", [=](const Frame& f, const Worker& worker) {
+      run_matmul(first_rows(m, f.rows.of(m.m)), a.in(f), b.in(f), c.in(f), f.scratch, worker);
     });
   return simple("matmul",
-                [=](const Frame& f, const Part& part) { run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part); });
+                [=](const Frame& f, const Worker& worker) {
+                  run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, worker);
+                });
 }
 
 std::unique_ptr<Call> make_reduce_call(const At& at) {
   const Reduce reduce = make_reduce(at.node.op, at.type(0), at.node.attributes.get<Ints>("axes"));
   at.want_scratch(reduce_scratch_bytes(reduce, at.view.parts));
   const Ref x = at.in(0), y = at.out();
-  return simple("reduce", [=](const Frame& f, const Part& part) {
+  return simple("reduce", [=](const Frame& f, const Worker& worker) {
     Reduce live = reduce;
     if (!live.first_reduced) live.dims[0] = f.rows.of(live.dims[0]);
-    run_reduce(live, x.in(f), y.in(f), f.scratch, part);
+    run_reduce(live, x.in(f), y.in(f), f.scratch, worker);
   });
 }
 
 std::unique_ptr<Call> make_argmax_call(const At& at) {
   const Argmax argmax = make_argmax(at.type(0), static_cast<int>(at.node.attributes.get<std::int64_t>("axis")));
   const Ref x = at.in(0), y = at.out();
-  return simple("argmax", [=](const Frame& f, const Part& part) {
+  return simple("argmax", [=](const Frame& f, const Worker& worker) {
     Argmax live = argmax;
     live.outer = f.rows.of(live.outer);
-    run_argmax(live, x.in(f), reinterpret_cast<std::int32_t*>(y.in(f)), part);
+    run_argmax(live, x.in(f), reinterpret_cast<std::int32_t*>(y.in(f)), worker);
   });
 }
 
@@ -226,8 +228,8 @@ std::unique_ptr<Call> make_gather(const At& at) {
   const std::int64_t rows = table[0], n = at.type(1).shape.elements();
   const std::int64_t row_bytes = table.removed(0).elements() * static_cast<std::int64_t>(dtype_bytes(at.type(0).dtype));
   const Ref from = at.in(0), indices = at.in(1), to = at.out();
-  return simple("gather", [=](const Frame& f, const Part& part) {
-    run_gather(ints_at(indices, f), f.rows.of(n), rows, row_bytes, from.in(f), to.in(f), part);
+  return simple("gather", [=](const Frame& f, const Worker& worker) {
+    run_gather(ints_at(indices, f), f.rows.of(n), rows, row_bytes, from.in(f), to.in(f), worker);
   });
 }
 std::unique_ptr<Call> make_scatter_add(const At& at) {
@@ -235,16 +237,16 @@ std::unique_ptr<Call> make_scatter_add(const At& at) {
   const std::int64_t row = at.out_type().shape.removed(0).elements();
   const DType dtype = at.out_type().dtype;
   const Ref indices = at.in(0), updates = at.in(1), to = at.out();
-  return simple("scatter-add", [=](const Frame& f, const Part& part) {
-    run_scatter_add(dtype, ints_at(indices, f), n, rows, row, updates.in(f), to.in(f), part);
+  return simple("scatter-add", [=](const Frame& f, const Worker& worker) {
+    run_scatter_add(dtype, ints_at(indices, f), n, rows, row, updates.in(f), to.in(f), worker);
   });
 }
 std::unique_ptr<Call> make_iota(const At& at) {
   const Shape shape = at.out_type().shape;
   const int axis = static_cast<int>(at.node.attributes.get<std::int64_t>("axis"));
   const Ref to = at.out();
-  return simple("iota", [=](const Frame& f, const Part& part) {
-    run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), part);
+  return simple("iota", [=](const Frame& f, const Worker& worker) {
+    run_iota(shape, axis, reinterpret_cast<std::int32_t*>(to.in(f)), worker);
   });
 }
 std::unique_ptr<Call> make_pack_lengths(const At& at) {
@@ -261,20 +263,21 @@ std::unique_ptr<Call> make_pack_lengths(const At& at) {
   const auto most = static_cast<std::size_t>(std::max(steps * batch, std::max(steps, batch)) + 1);
   unread->resize(most * refs.size());
   const Ref lengths = at.in(0);
-  return simple("counting sort", [=](const Frame& f, const Part& part) {
+  return simple("counting sort", [=](const Frame& f, const Worker& worker) {
     std::array<std::int32_t*, 6> to{};
     for (std::size_t k = 0; k < to.size(); ++k)
       to[k] = read[k] ? reinterpret_cast<std::int32_t*>(refs[k].in(f)) : unread->data() + k * most;
-    run_pack_lengths(ints_at(lengths, f), batch, steps, {to[0], to[1], to[2], to[3], to[4], to[5]}, part);
+    run_pack_lengths(ints_at(lengths, f), batch, steps, {to[0], to[1], to[2], to[3], to[4], to[5]}, worker);
   });
 }
 std::unique_ptr<Call> make_random_uniform(const At& at) {
-  const std::int64_t site = at.node.attributes.get<std::int64_t>("site"), n = at.out_type().shape.elements();
+  const std::int64_t rng_stream = at.node.attributes.get<std::int64_t>("rng_stream");
+  const std::int64_t n = at.out_type().shape.elements();
   const bool stepped = at.node.inputs.size() > 1;
   const Ref key = at.in(0), step = stepped ? at.in(1) : Ref{}, to = at.out();
-  return simple("philox", [=](const Frame& f, const Part& part) {
-    run_random_uniform(ints_at(key, f), stepped ? ints_at(step, f) : nullptr, site, n,
-                       reinterpret_cast<float*>(to.in(f)), part);
+  return simple("philox", [=](const Frame& f, const Worker& worker) {
+    run_random_uniform(ints_at(key, f), stepped ? ints_at(step, f) : nullptr, rng_stream, n,
+                       reinterpret_cast<float*>(to.in(f)), worker);
   });
 }
 
@@ -323,8 +326,8 @@ ElementwisePointers::ElementwisePointers(std::vector<Ref> inputs, std::vector<Re
     own.results.resize(results_.size());
   }
 }
-const ElementwisePointers::Own& ElementwisePointers::resolve(const Frame& frame, const Part& part) {
-  Own& own = of_part_[static_cast<std::size_t>(part.index)];
+const ElementwisePointers::Own& ElementwisePointers::resolve(const Frame& frame, const Worker& worker) {
+  Own& own = of_part_[static_cast<std::size_t>(worker.index)];
   for (std::size_t i = 0; i < inputs_.size(); ++i) own.inputs[i] = inputs_[i].in(frame);
   for (std::size_t i = 0; i < results_.size(); ++i) own.results[i] = results_[i].in(frame);
   return own;
@@ -335,7 +338,7 @@ std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t id, std::size
   if (node.op == Op::input || node.op == Op::constant) return nullptr;
   if (node.op == Op::all_reduce) return make_all_reduce(view, id);
   if (view.make_claimed && node.attributes.get_or<bool>("claimed", false)) return view.make_claimed(view, id);
-  if (node.op == Op::row_group) return make_row_group(view, id, scratch_bytes);
+  if (node.op == Op::fused_reduction) return make_fused_reduction(view, id, scratch_bytes);
   const At at{view, node, id, scratch_bytes};
   if (is_elementwise(node.op)) return make_elementwise(at);
   for (const MakerRow& row : k_makers)
@@ -351,9 +354,9 @@ ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
   scratch_bytes_ = aligned(packed_scratch_bytes(m));
   scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
 }
-Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Part& part) const {
-  return run_weights(matmul, a, *weights_, c, part,
-                     scratch_->data() + static_cast<std::size_t>(part.index) * scratch_bytes_);
+Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Worker& worker) const {
+  return run_weights(matmul, a, *weights_, c, worker,
+                     scratch_->data() + static_cast<std::size_t>(worker.index) * scratch_bytes_);
 }
 std::string ConstantProduct::name() const {
   const bool plain = weights_->format == WeightFormat::f32;
@@ -364,8 +367,8 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const Matmul m = matmul_of(view, id);
   const ConstantProduct product(view, id);
   const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
-  return simple(product.name(), [=](const Frame& f, const Part& part) {
-    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), part);
+  return simple(product.name(), [=](const Frame& f, const Worker& worker) {
+    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), worker);
   });
 }
 

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 class ForkCall final : public Call {
  public:
   ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_bytes);
-  void run(const Frame& frame, const Part& part) override;
+  void run(const Frame& frame, const Worker& worker) override;
   void prepare() override {
     if (std::exchange(tries_again_, false)) try_again();
   }
@@ -52,8 +52,8 @@ class ForkCall final : public Call {
   };
   std::vector<Schedule> worth_trying(bool& is_known) const;
   void compile(Way& way, const PlanView& view, std::size_t& scratch_bytes) const;
-  void run_lane(Lane& lane, const Frame& frame, const Part& part);
-  void mend(const Part& part);
+  void run_lane(Lane& lane, const Frame& frame, const Worker& worker);
+  void mend(const Worker& worker);
   void note_run(bool was_settled, double milliseconds);
   void drop_others();
   void try_again();
@@ -78,8 +78,8 @@ ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_
     for (const Type& type : node.outputs) key_ += " " + type.text();
     if (node.body) key_ += " " + print_graph(*node.body);
   }
-  split_ = split_fork(usual_rates(), *view.costs, view.plan, fork, view.parts);
-  const ForkSplit predicted = split_fork(view.state.rates, *view.predicted, view.plan, fork, view.parts);
+  split_ = split_fork(usual_machine(), *view.costs, view.plan, fork, view.parts);
+  const ForkSplit predicted = split_fork(view.state.machine, *view.predicted, view.plan, fork, view.parts);
   bool is_known = false;
   for (const Schedule schedule : worth_trying(is_known)) {
     ways_.push_back({schedule});
@@ -154,25 +154,25 @@ std::size_t ForkCall::held_bytes() const {
   return bytes;
 }
 
-void ForkCall::run(const Frame& frame, const Part& part) {
-  if (broken_.load(std::memory_order_relaxed)) mend(part);
+void ForkCall::run(const Frame& frame, const Worker& worker) {
+  if (broken_.load(std::memory_order_relaxed)) mend(worker);
   Way& way = ways_[choice_.active()];
-  const bool choosing = choice_.open(), notes = ways_.size() > 1 && part.index == 0;
+  const bool choosing = choice_.open(), notes = ways_.size() > 1 && worker.index == 0;
   const bool was_settled = notes && way.settled();
   const auto start = notes ? Clock::now() : Clock::time_point();
   for (Lane& lane : way.lanes)
-    if (part.index >= lane.first && part.index < lane.first + lane.parts) run_lane(lane, frame, part);
-  if (choosing) part.sync();  // the time of all parts counts, and nobody looks at ways while they are dropped
+    if (worker.index >= lane.first && worker.index < lane.first + lane.parts) run_lane(lane, frame, worker);
+  if (choosing) worker.sync();  // the time of all parts counts, and nobody looks at ways while they are dropped
   if (notes) note_run(was_settled, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
 }
 
-void ForkCall::run_lane(Lane& lane, const Frame& frame, const Part& part) {
-  if (!lane.barrier) return lane.steps.run(0, lane.steps.size(), frame, part);
+void ForkCall::run_lane(Lane& lane, const Frame& frame, const Worker& worker) {
+  if (!lane.barrier) return lane.steps.run(0, lane.steps.size(), frame, worker);
   try {
     Frame own = frame;
     own.scratch += lane.scratch;
-    lane.steps.run(0, lane.steps.size(), own, Part{part.index - lane.first, lane.parts, lane.barrier.get()});
-  } catch (...) {  // the team breaks its own barrier; parts of this lane may wait at the lane's
+    lane.steps.run(0, lane.steps.size(), own, Worker{worker.index - lane.first, lane.parts, lane.barrier.get()});
+  } catch (...) {  // the pool breaks its own barrier; parts of this lane may wait at the lane's
     broken_.store(true, std::memory_order_relaxed);
     lane.barrier->break_all();
     throw;
@@ -180,13 +180,13 @@ void ForkCall::run_lane(Lane& lane, const Frame& frame, const Part& part) {
 }
 
 // All parts come here, at the first run after one that failed; none waits at a lane's barrier then.
-void ForkCall::mend(const Part& part) {
-  if (part.index == 0)
+void ForkCall::mend(const Worker& worker) {
+  if (worker.index == 0)
     for (Way& way : ways_)
       for (Lane& lane : way.lanes)
         if (lane.barrier) lane.barrier->mend();
-  part.sync();  // all have seen `broken_`
-  if (part.index == 0) broken_.store(false, std::memory_order_relaxed);
+  worker.sync();  // all have seen `broken_`
+  if (worker.index == 0) broken_.store(false, std::memory_order_relaxed);
 }
 
 // By part 0, after a run.
@@ -209,7 +209,7 @@ void ForkCall::drop_others() {
 void ForkCall::try_again() {
   const auto start = std::chrono::steady_clock::now();
   std::swap(ways_[0], ways_[choice_.active()]);
-  const Costs costs(usual_rates(), view_.plan), predicted(state_.rates, view_.plan);
+  const Costs costs(usual_machine(), view_.plan), predicted(state_.machine, view_.plan);
   PlanView view = view_;
   view.costs = &costs;
   view.predicted = &predicted;

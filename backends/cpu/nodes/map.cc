@@ -14,7 +14,7 @@ namespace {
 class MapCall : public Call {
  public:
   MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
-  void run(const Frame& frame, const Part& part) override;
+  void run(const Frame& frame, const Worker& worker) override;
   std::string implementation() const override {
     return std::to_string(layout_.steps) + " independent steps of " + std::to_string(parts_[0].body->steps().size()) +
            " calls";
@@ -92,19 +92,19 @@ void MapCall::bind_step(const Frame& frame, std::int64_t step, OwnBody& own) con
     *at++ = output.present ? output.ref.in(frame) + t * output.step_bytes : own.spill.data() + output.spill;
 }
 
-void MapCall::run(const Frame& frame, const Part& part) {
-  const Range mine = part.share(layout_.steps);
+void MapCall::run(const Frame& frame, const Worker& worker) {
+  const Range mine = worker.share(layout_.steps);
   if (mine.empty()) return;
-  const auto index = static_cast<std::size_t>(part.index);
+  const auto index = static_cast<std::size_t>(worker.index);
   OwnBody& own = parts_[index];
   own.bases[k_arena] = frame.bases[k_arena] + arena_ + index * arena_bytes_;
   own.bases[k_constants] = own.body->constants();
   Frame inner{own.bases.data(), frame.scratch + index * scratch_bytes_, {}, frame.lane};
   bind_step(frame, mine.begin, own);
-  for (PackedMatmul* product : own.packed) product->pack(inner, Part{});
+  for (PackedMatmul* product : own.packed) product->pack(inner, Worker{});
   for (std::int64_t step = mine.begin; step < mine.end; ++step) {
     bind_step(frame, step, own);
-    own.body->run(inner, Part{});
+    own.body->run(inner, Worker{});
   }
 }
 

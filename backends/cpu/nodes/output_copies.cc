@@ -45,8 +45,8 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
   for (const OutputPiece& piece : pieces)
     if (piece.staged) staged_bytes += piece.type.bytes();
   if (pieces.empty()) return nullptr;
-  const auto copy_bytes = [](std::size_t bytes, const std::byte* from, std::byte* to, const Part& part) {
-    const Range r = part.share(static_cast<std::int64_t>(bytes), 64);
+  const auto copy_bytes = [](std::size_t bytes, const std::byte* from, std::byte* to, const Worker& worker) {
+    const Range r = worker.share(static_cast<std::int64_t>(bytes), 64);
     if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
   };
   const auto bytes_of = [](const OutputPiece& p, const Frame& f) {
@@ -54,17 +54,17 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
   };
   auto stage = std::make_shared<Bytes>(staged_bytes);
   const std::string name = "copy of " + std::to_string(pieces.size());
-  return simple(name, [pieces, stage, copy_bytes, bytes_of](const Frame& f, const Part& part) {
+  return simple(name, [pieces, stage, copy_bytes, bytes_of](const Frame& f, const Worker& worker) {
     std::byte* at = stage->data();
     for (const OutputPiece& p : pieces)
       if (p.staged) {
-        copy_bytes(bytes_of(p, f), p.from.in(f), at, part);
+        copy_bytes(bytes_of(p, f), p.from.in(f), at, worker);
         at += p.type.bytes();
       }
-    if (stage->size() > 0) part.sync();
+    if (stage->size() > 0) worker.sync();
     at = stage->data();
     for (const OutputPiece& p : pieces) {
-      copy_bytes(bytes_of(p, f), p.staged ? at : p.from.in(f), p.to.in(f), part);
+      copy_bytes(bytes_of(p, f), p.staged ? at : p.from.in(f), p.to.in(f), worker);
       if (p.staged) at += p.type.bytes();
     }
   });

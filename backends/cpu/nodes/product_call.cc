@@ -83,10 +83,12 @@ bool has_all_gates(const PlanView& view, const ProductGroup& group) {
 
 class ProductGroupCall final : public Call {
  public:
-  using Product = std::function<void(const Frame&, const Part&, const Epilogue&)>;
+  using Product = std::function<void(const Frame&, const Worker&, const Epilogue&)>;
   ProductGroupCall(std::string name, BlockEpilogue epilogue, Product product)
       : name_(std::move(name)), epilogue_(std::move(epilogue)), product_(std::move(product)) {}
-  void run(const Frame& frame, const Part& part) override { product_(frame, part, epilogue_.resolve(frame, part)); }
+  void run(const Frame& frame, const Worker& worker) override {
+    product_(frame, worker, epilogue_.resolve(frame, worker));
+  }
   std::string implementation() const override { return name_ + epilogue_.name(); }
 
  private:
@@ -102,8 +104,8 @@ BlockEpilogue::BlockEpilogue(ElementwiseNode node, Index gates, int parts)
       pointers_(std::move(node.inputs), std::move(node.results), parts),
       n_instructions_(node.source.instructions.size()),
       gates_(gates) {}
-Epilogue BlockEpilogue::resolve(const Frame& frame, const Part& part) {
-  const auto& own = pointers_.resolve(frame, part);
+Epilogue BlockEpilogue::resolve(const Frame& frame, const Worker& worker) {
+  const auto& own = pointers_.resolve(frame, worker);
   return {program_, own.inputs, own.results, gates_};
 }
 std::string BlockEpilogue::name() const { return ", " + counted(n_instructions_, "op") + " on its blocks"; }
@@ -129,14 +131,14 @@ std::unique_ptr<Call> make_product_group(const PlanView& view, const ProductGrou
   };
   if (is_constant_matmul(view.plan, group.product)) {
     const ConstantProduct weights(view, group.product);
-    return call(weights.name(), [=](const Frame& f, const Part& part, const Epilogue& then) {
-      then.run(weights.run(m, a.in(f), c.in(f), part));
+    return call(weights.name(), [=](const Frame& f, const Worker& worker, const Epilogue& then) {
+      then.run(weights.run(m, a.in(f), c.in(f), worker));
     });
   }
   const Ref b = view.ref(product.inputs[1]);
   scratch_bytes = std::max(scratch_bytes, matmul_scratch_bytes(m, view.parts));
-  return call("matmul", [=](const Frame& f, const Part& part, const Epilogue& then) {
-    run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, part, then);
+  return call("matmul", [=](const Frame& f, const Worker& worker, const Epilogue& then) {
+    run_matmul(m, a.in(f), b.in(f), c.in(f), f.scratch, worker, then);
   });
 }
 

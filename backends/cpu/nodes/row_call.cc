@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call of a row group: parts share its rows.
+// The call of a fused reduction: parts share its rows.
 #include <algorithm>
 
 #include "backends/cpu/ops/row_program.h"
@@ -30,12 +30,12 @@ class RowCall : public Call {
     }
   }
   std::size_t scratch_bytes() const { return aligned(program_.scratch_bytes()) * pointers_.size(); }
-  void run(const Frame& frame, const Part& part) override {
-    const auto index = static_cast<std::size_t>(part.index);
+  void run(const Frame& frame, const Worker& worker) override {
+    const auto index = static_cast<std::size_t>(worker.index);
     Pointers& p = pointers_[index];
     for (std::size_t i = 0; i < inputs_.size(); ++i) p.in[i] = inputs_[i].in(frame);
     for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);
-    program_.run(p.in, p.out, part, frame.rows, frame.scratch + index * aligned(program_.scratch_bytes()));
+    program_.run(p.in, p.out, worker, frame.rows, frame.scratch + index * aligned(program_.scratch_bytes()));
   }
   std::string implementation() const override {
     return "rows by " + std::to_string(program_.block_rows()) + ", " + std::to_string(program_.n_operations()) + " ops";
@@ -53,7 +53,7 @@ class RowCall : public Call {
 
 }  // namespace
 
-std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
+std::unique_ptr<Call> make_fused_reduction(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes) {
   const Node& node = view.graph().node(id);
   Expression source = common::expression_of_rows(node);
   const int last = source.shape.rank() - 1;

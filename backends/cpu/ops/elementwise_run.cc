@@ -143,7 +143,7 @@ struct Elementwise::Run {
   }
 };
 
-void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
+void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Worker& worker,
                       const Rows& live) const {
   const auto inner = static_cast<std::size_t>(rank_ - 1);
   Index total = 1;
@@ -154,16 +154,16 @@ void Elementwise::run(std::span<const void* const> inputs, std::span<void* const
   const auto ceil_div = [](Index a, Index b) { return (a + b - 1) / b; };
   constexpr Index k_rows_enough = 4;   // of each part, to be shared fairly
   constexpr Index k_least_piece = 64;  // columns
-  if (part.count == 1 || rows >= k_rows_enough * part.count || columns < 2 * k_least_piece) {
-    const Range mine = part.share(rows);
+  if (worker.count == 1 || rows >= k_rows_enough * worker.count || columns < 2 * k_least_piece) {
+    const Range mine = worker.share(rows);
     if (mine.empty()) return;
     Run run(*this, inputs, results, tile_columns_);
     return run.run_rows(mine, columns, ceil_div(columns, tile_columns_));
   }
   // Few rows: pieces of rows are shared.
-  const Index piece = std::clamp(ceil_div(total, part.count), std::min(k_least_piece, tile_columns_), tile_columns_);
+  const Index piece = std::clamp(ceil_div(total, worker.count), std::min(k_least_piece, tile_columns_), tile_columns_);
   const Index cuts = ceil_div(columns, piece);
-  const Range mine = part.share(rows * cuts);
+  const Range mine = worker.share(rows * cuts);
   if (mine.empty()) return;
   Run run(*this, inputs, results, ceil_div(columns, cuts));
   for (Index p = mine.begin; p < mine.end; ++p) {

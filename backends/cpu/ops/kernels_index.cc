@@ -17,16 +17,16 @@ struct IndexBlock {
   Range rows, columns;
 };
 // Wide rows are split by columns, so that every part does the same adds; narrow ones by destination.
-IndexBlock scatter_share(Index rows, Index row, const Part& part) {
+IndexBlock scatter_share(Index rows, Index row, const Worker& worker) {
   constexpr Index k_grain = 16;
-  if (row >= k_grain * part.count) return {{0, rows}, part.share(row, k_grain)};
-  return {part.share(rows), {0, row}};
+  if (row >= k_grain * worker.count) return {{0, rows}, worker.share(row, k_grain)};
+  return {worker.share(rows), {0, row}};
 }
 
 template <class T>
 void scatter_add(const std::int32_t* indices, Index n_indices, Index rows, Index row, const T* updates, T* out,
-                 const Part& part) {
-  const IndexBlock mine = scatter_share(rows, row, part);
+                 const Worker& worker) {
+  const IndexBlock mine = scatter_share(rows, row, worker);
   const Index n = mine.columns.end - mine.columns.begin;
   if (n == 0) return;
   for (Index r = mine.rows.begin; r < mine.rows.end; ++r) std::fill_n(out + r * row + mine.columns.begin, n, T{0});
@@ -41,8 +41,8 @@ void scatter_add(const std::int32_t* indices, Index n_indices, Index rows, Index
 }  // namespace
 
 void run_gather(const std::int32_t* indices, Index n_indices, Index table_rows, Index row_bytes, const void* table,
-                void* out, const Part& part) {
-  const Range mine = part.share(n_indices);
+                void* out, const Worker& worker) {
+  const Range mine = worker.share(n_indices);
   const auto size = static_cast<std::size_t>(row_bytes);
   if (size == 0) return;
   for (Index i = mine.begin; i < mine.end; ++i) {
@@ -53,16 +53,17 @@ void run_gather(const std::int32_t* indices, Index n_indices, Index table_rows, 
 }
 
 void run_scatter_add(DType dtype, const std::int32_t* indices, Index n_indices, Index rows, Index row,
-                     const void* updates, void* out, const Part& part) {
+                     const void* updates, void* out, const Worker& worker) {
   if (dtype == DType::f64)
-    scatter_add(indices, n_indices, rows, row, static_cast<const double*>(updates), static_cast<double*>(out), part);
+    scatter_add(indices, n_indices, rows, row, static_cast<const double*>(updates), static_cast<double*>(out), worker);
   else
-    scatter_add(indices, n_indices, rows, row, static_cast<const float*>(updates), static_cast<float*>(out), part);
+    scatter_add(indices, n_indices, rows, row, static_cast<const float*>(updates), static_cast<float*>(out), worker);
 }
 
 // Sorted by counting; one part does it, as it is little beside a single step of any loop.
-void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, const PackedPlaces& to, const Part& part) {
-  if (part.index != 0) return;
+void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, const PackedPlaces& to,
+                      const Worker& worker) {
+  if (worker.index != 0) return;
   *to.rows = 0;
   std::fill_n(to.batch_sizes, steps, 0);
   if (batch == 0) return;
@@ -90,11 +91,11 @@ void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, con
   *to.rows = row;
 }
 
-void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part) {
+void run_iota(const Shape& shape, int axis, std::int32_t* out, const Worker& worker) {
   Index inner = 1;
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
   const Index size = shape[axis];
-  const Range mine = part.share(shape.elements(), 16);
+  const Range mine = worker.share(shape.elements(), 16);
   if (mine.empty()) return;
   Index value = mine.begin / inner % size, left = inner - mine.begin % inner;  // of the same value
   for (Index e = mine.begin; e < mine.end;) {
@@ -107,11 +108,11 @@ void run_iota(const Shape& shape, int axis, std::int32_t* out, const Part& part)
   }
 }
 
-void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index site, Index elements, float* out,
-                        const Part& part) {
+void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index rng_stream, Index elements, float* out,
+                        const Worker& worker) {
   const std::uint32_t words[] = {static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1]),
                                  static_cast<std::uint32_t>(key[2])};
-  const Range mine = part.share(elements, 64);
+  const Range mine = worker.share(elements, 64);
   if (mine.empty()) return;
   auto first = static_cast<std::uint64_t>(step ? *step * elements : 0) + static_cast<std::uint64_t>(mine.begin);
   Index left = mine.end - mine.begin;
@@ -119,13 +120,13 @@ void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index
   // A draw need not begin with a whole block.
   if (const auto skip = static_cast<Index>(first % 4); skip > 0) {
     float block[4];
-    philox_uniforms(words, static_cast<std::uint32_t>(site), first / 4, 4, block);
+    philox_uniforms(words, static_cast<std::uint32_t>(rng_stream), first / 4, 4, block);
     const Index n = std::min(left, 4 - skip);
     to = std::copy_n(block + skip, n, to);
     left -= n;
     first += static_cast<std::uint64_t>(n);
   }
-  philox_uniforms(words, static_cast<std::uint32_t>(site), first / 4, left, to);
+  philox_uniforms(words, static_cast<std::uint32_t>(rng_stream), first / 4, left, to);
 }
 
 }  // namespace unroll::cpu

@@ -69,7 +69,7 @@ Index blocks_at_once(const Matmul& matmul, const GemmKernels& kernels, int parts
 
 struct Layout {
   Index block;  // bytes of one packed block of b
-  Index part;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
+  Index worker;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
 };
 Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
   const Cut cut = cut_of(matmul, kernels);
@@ -160,11 +160,11 @@ void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte
 }
 
 // Each part its own blocks of b, for all rows of c.
-void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, const Part& part) {
+void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, const Worker& worker) {
   const Matmul& mm = p.matmul;
   const Cut cut = cut_of(mm, p.kernels);
   const Index panels = panels_of(mm, p.kernels);
-  const Range mine = part.share(panels, cut.panels);
+  const Range mine = worker.share(panels, cut.panels);
   for (Index first = mine.begin; first < mine.end; first += cut.panels) {
     const Index count = std::min(cut.panels, mine.end - first);
     const Index column = first * p.kernels.columns;
@@ -179,11 +179,11 @@ void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, con
 // All parts together. Two buffers take turns, so one barrier for each block of b is enough, and none when each part
 // packs and reads its own share of one block; `turn` goes on from one product to the next.
 void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
-                     const Part& part) {
+                     const Worker& worker) {
   const Matmul& mm = p.matmul;
   const Index panels = panels_of(mm, p.kernels);
-  const bool by_rows = split_by_rows(mm.m, panels, part.count);
-  const Range rows = by_rows ? part.share(mm.m) : Range{0, mm.m};
+  const bool by_rows = split_by_rows(mm.m, panels, worker.count);
+  const Range rows = by_rows ? worker.share(mm.m) : Range{0, mm.m};
   const Cut cut = cut_of(mm, p.kernels);
   const Index k_steps = cut.k_steps;
   const bool wait = by_rows || k_steps > 1 || panels > cut.panels;
@@ -191,34 +191,34 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
     const Index count = std::min(cut.panels, panels - first);
     const Index column = first * p.kernels.columns;
     const Index columns = std::min(count * p.kernels.columns, mm.n - column);
-    const Range mine = part.share(count);
+    const Range mine = worker.share(count);
     for (Index step = 0; step < k_steps; ++step) {
       std::byte* packed = blocks + (turn++ % 2) * block_bytes;
       pack_block(p, {step, column, columns}, mine, packed);
-      if (wait) part.sync();
+      if (wait) worker.sync();
       multiply_rows_of(p, rows, cut, column, columns, step, packed, by_rows ? Range{0, count} : mine, a_block);
     }
   }
 }
 
-void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Part& part) {
+void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Worker& worker) {
   const Matmul& mm = p.matmul;
   const Way way = way_of(mm, p.kernels);
   std::byte* own =
-      at(scratch, blocks_at_once(mm, p.kernels, part.count) * layout.block + part.index * layout.part);
+      at(scratch, blocks_at_once(mm, p.kernels, worker.count) * layout.block + worker.index * layout.worker);
   if (way == Way::dots) {
-    const Range mine = part.share(mm.n, 4);
+    const Range mine = worker.share(mm.n, 4);
     p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
     p.finish({{0, mm.m}, mine});
   } else if (way == Way::rows) {
-    const Range mine = part.share(panels_of(mm, p.kernels));
+    const Range mine = worker.share(panels_of(mm, p.kernels));
     p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
                             mm.c_stride);
     p.finish({{0, mm.m}, {mine.begin * p.kernels.columns, std::min(mine.end * p.kernels.columns, mm.n)}});
-  } else if (takes_own_blocks(mm, p.kernels, part.count)) {
-    multiply_own_blocks(p, at(scratch, part.index * layout.block), own, part);
+  } else if (takes_own_blocks(mm, p.kernels, worker.count)) {
+    multiply_own_blocks(p, at(scratch, worker.index * layout.block), own, worker);
   } else {
-    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, part);
+    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, worker);
   }
 }
 
@@ -288,12 +288,12 @@ std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   const Layout layout = layout_of(mm, kernels);
   // A batch that is shared out needs everything once for each part.
   const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
-  return static_cast<std::size_t>(shared + layout.part * parts);
+  return static_cast<std::size_t>(shared + layout.worker * parts);
 }
 
 namespace {
 
-void run_products(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+void run_products(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker,
                   const Epilogue* epilogue) {
   bool swapped = false;
   const Matmul mm = turned(matmul, swapped);
@@ -304,30 +304,30 @@ void run_products(const Matmul& matmul, const void* a, const void* b, void* c, v
   const Index batch = mm.batch.elements();
   if (mm.m == 0 || mm.n == 0) return;
   if (mm.k == 0) a = b = c;  // operands without elements may be null: nothing of them is read
-  const bool share_batch = batch >= part.count && batch > 1;
-  const Range mine = share_batch ? part.share(batch) : Range{0, batch};
-  const Part team = share_batch ? Part{} : part;
-  if (share_batch) scratch = at(scratch, part.index * (2 * layout.block + layout.part));
+  const bool share_batch = batch >= worker.count && batch > 1;
+  const Range mine = share_batch ? worker.share(batch) : Range{0, batch};
+  const Worker pool = share_batch ? Worker{} : worker;
+  if (share_batch) scratch = at(scratch, worker.index * (2 * layout.block + layout.worker));
   int turn = 0;
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Offsets offsets = offsets_of(mm, i);
     const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
                           at(c, offsets.c * bytes_of(mm.result)), epilogue};
-    multiply_one(product, layout, scratch, turn, team);
+    multiply_one(product, layout, scratch, turn, pool);
   }
 }
 
 }  // namespace
 
-void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part) {
-  run_products(matmul, a, b, c, scratch, part, nullptr);
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker) {
+  run_products(matmul, a, b, c, scratch, worker, nullptr);
 }
 
-void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Part& part,
+void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker,
                 const Epilogue& epilogue) {
   if (!matmul.single() || matmul.n < 2)
     throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with several columns has an epilogue");
-  run_products(matmul, a, b, c, scratch, part, &epilogue);
+  run_products(matmul, a, b, c, scratch, worker, &epilogue);
 }
 
 bool computes_whole_rows(const Matmul& matmul, int parts) {

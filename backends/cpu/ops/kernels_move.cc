@@ -61,14 +61,14 @@ void copy_line(const T* src, Index src_stride, T* dst, Index dst_stride, Index n
 
 // Long lines are shared out in pieces, short ones whole.
 template <class T>
-void copy_lines(const Copy& copy, const T* src, T* dst, const Part& part) {
+void copy_lines(const Copy& copy, const T* src, T* dst, const Worker& worker) {
   constexpr Index k_piece = 4096;
   const int inner = copy.rank - 1;
   const Index line = copy.dims[at(inner)];
   const Index pieces = (line + k_piece - 1) / k_piece;
   Index lines = 1;
   for (int axis = 0; axis < inner; ++axis) lines *= copy.dims[at(axis)];
-  const Range mine = part.share(lines * pieces);
+  const Range mine = worker.share(lines * pieces);
   if (mine.empty()) return;
   Odometer odometer(copy, inner, mine.begin / pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
@@ -81,14 +81,14 @@ void copy_lines(const Copy& copy, const T* src, T* dst, const Part& part) {
 }
 
 // The last two dimensions are [columns of src, rows of src]: src runs along the first of them, dst along the second.
-void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, const Part& part) {
+void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, const Worker& worker) {
   constexpr Index k_block = 64;
   const int outer_rank = copy.rank - 2;
   const Index columns = copy.dims[at(outer_rank)], rows = copy.dims[at(outer_rank + 1)];
   const Index blocks = (columns + k_block - 1) / k_block;
   Index outer = 1;
   for (int axis = 0; axis < outer_rank; ++axis) outer *= copy.dims[at(axis)];
-  const Range mine = part.share(outer * blocks);
+  const Range mine = worker.share(outer * blocks);
   if (mine.empty()) return;
   const auto transpose = gemm_kernels(copy.bytes == 8 ? DType::f64 : DType::f32).transpose;
   const Index src_stride = copy.src[at(outer_rank + 1)], dst_stride = copy.dst[at(outer_rank)];
@@ -126,8 +126,8 @@ void order_dimensions(Copy& copy) {
 }
 
 template <class T>
-void fill_share(T value, Index elements, void* dst, const Part& part) {
-  const Range mine = part.share(elements, 64);
+void fill_share(T value, Index elements, void* dst, const Worker& worker) {
+  const Range mine = worker.share(elements, 64);
   std::fill(static_cast<T*>(dst) + mine.begin, static_cast<T*>(dst) + mine.end, value);
 }
 
@@ -156,30 +156,30 @@ Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Stride
   return copy;
 }
 
-void run_copy(const Copy& copy, const void* src, void* dst, const Part& part) {
+void run_copy(const Copy& copy, const void* src, void* dst, const Worker& worker) {
   for (int axis = 0; axis < copy.rank; ++axis)
     if (copy.dims[at(axis)] == 0) return;
   if (is_transposed(copy)) {
-    copy_transposed(copy, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst), part);
+    copy_transposed(copy, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst), worker);
   } else if (copy.bytes == 4) {
-    copy_lines(copy, static_cast<const std::uint32_t*>(src), static_cast<std::uint32_t*>(dst), part);
+    copy_lines(copy, static_cast<const std::uint32_t*>(src), static_cast<std::uint32_t*>(dst), worker);
   } else if (copy.bytes == 2) {
-    copy_lines(copy, static_cast<const std::uint16_t*>(src), static_cast<std::uint16_t*>(dst), part);
+    copy_lines(copy, static_cast<const std::uint16_t*>(src), static_cast<std::uint16_t*>(dst), worker);
   } else if (copy.bytes == 8) {
-    copy_lines(copy, static_cast<const std::uint64_t*>(src), static_cast<std::uint64_t*>(dst), part);
+    copy_lines(copy, static_cast<const std::uint64_t*>(src), static_cast<std::uint64_t*>(dst), worker);
   } else {
-    copy_lines(copy, static_cast<const std::uint8_t*>(src), static_cast<std::uint8_t*>(dst), part);
+    copy_lines(copy, static_cast<const std::uint8_t*>(src), static_cast<std::uint8_t*>(dst), worker);
   }
 }
 
-void run_fill(DType dtype, double value, Index elements, void* dst, const Part& part) {
+void run_fill(DType dtype, double value, Index elements, void* dst, const Worker& worker) {
   switch (dtype) {
-    case DType::f32: return fill_share(static_cast<float>(value), elements, dst, part);
-    case DType::f64: return fill_share(value, elements, dst, part);
-    case DType::i32: return fill_share(static_cast<std::int32_t>(value), elements, dst, part);
-    case DType::b8: return fill_share(static_cast<std::uint8_t>(value != 0), elements, dst, part);
-    case DType::bf16: return fill_share(to_bf16(value), elements, dst, part);
-    case DType::f16: return fill_share(to_f16(value), elements, dst, part);
+    case DType::f32: return fill_share(static_cast<float>(value), elements, dst, worker);
+    case DType::f64: return fill_share(value, elements, dst, worker);
+    case DType::i32: return fill_share(static_cast<std::int32_t>(value), elements, dst, worker);
+    case DType::b8: return fill_share(static_cast<std::uint8_t>(value != 0), elements, dst, worker);
+    case DType::bf16: return fill_share(to_bf16(value), elements, dst, worker);
+    case DType::f16: return fill_share(to_f16(value), elements, dst, worker);
   }
 }
 

@@ -102,9 +102,9 @@ class Source {
 
 template <class T>
 void reduce_lines(const ReducePlan& plan, const ReduceKernels& kernels, const Source<T>& x, T* partial,
-                  const Part& part) {
+                  const Worker& worker) {
   const Index cuts = (plan.inner + k_line - 1) / k_line;
-  const Range mine = part.share(plan.kept.count * plan.pieces);
+  const Range mine = worker.share(plan.kept.count * plan.pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index cut = i % cuts, line = i / cuts;
     const Index begin = plan.inner * cut / cuts, end = plan.inner * (cut + 1) / cuts;
@@ -121,9 +121,9 @@ void reduce_lines(const ReducePlan& plan, const ReduceKernels& kernels, const So
 
 template <class T>
 void reduce_columns(const ReducePlan& plan, const ReduceKernels& kernels, T start, const Source<T>& x, T* partial,
-                    const Part& part) {
+                    const Worker& worker) {
   const Index blocks = (plan.inner + k_columns - 1) / k_columns;
-  const Range mine = part.share(plan.kept.count * plan.pieces * blocks);
+  const Range mine = worker.share(plan.kept.count * plan.pieces * blocks);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index block = i % blocks, piece = i / blocks % plan.pieces, output = i / blocks / plan.pieces;
     const Index column = plan.inner * block / blocks, n = plan.inner * (block + 1) / blocks - column;
@@ -153,10 +153,10 @@ void reduce_columns(const ReducePlan& plan, const ReduceKernels& kernels, T star
 
 // out[e] from partial[pieces][width], for the outputs [e / width][e % width] of this part.
 template <class T, class Wide, class F>
-void combine(const ReducePlan& plan, T start, const T* partial, T* out, const Part& part, F f) {
+void combine(const ReducePlan& plan, T start, const T* partial, T* out, const Worker& worker, F f) {
   constexpr Index k_together = 64;
   const Index width = plan.lines ? 1 : plan.inner;
-  const Range mine = part.share(plan.outputs());
+  const Range mine = worker.share(plan.outputs());
   for (Index e = mine.begin; e < mine.end;) {
     const Index output = e / width, column = e % width;
     const Index n = std::min({k_together, width - column, mine.end - e});
@@ -172,7 +172,7 @@ void combine(const ReducePlan& plan, T start, const T* partial, T* out, const Pa
 }
 
 template <class T>
-void reduce_all(const Reduce& reduce, const void* x_bytes, void* out_bytes, void* scratch, const Part& part) {
+void reduce_all(const Reduce& reduce, const void* x_bytes, void* out_bytes, void* scratch, const Worker& worker) {
   const ReducePlan plan = plan_of(reduce);
   if (plan.outputs() == 0) return;
   const T start = nothing<T>(reduce.op);
@@ -180,15 +180,15 @@ void reduce_all(const Reduce& reduce, const void* x_bytes, void* out_bytes, void
   T* out = static_cast<T*>(out_bytes);
   const ReduceKernels& kernels = reduce_kernels(reduce.op, arithmetic_dtype(reduce.dtype));
   T* partial = plan.pieces == 1 ? out : static_cast<T*>(scratch);
-  if (plan.lines) reduce_lines(plan, kernels, x, partial, part);
-  else reduce_columns(plan, kernels, start, x, partial, part);
+  if (plan.lines) reduce_lines(plan, kernels, x, partial, worker);
+  else reduce_columns(plan, kernels, start, x, partial, worker);
   if (plan.pieces == 1) return;
-  if (plan.pieces > 0) part.sync();
+  if (plan.pieces > 0) worker.sync();
   if (reduce.op == Op::reduce_sum) {
     using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
-    combine<T, Wide>(plan, start, partial, out, part, [](Wide a, Wide b) { return a + b; });
+    combine<T, Wide>(plan, start, partial, out, worker, [](Wide a, Wide b) { return a + b; });
   } else {
-    combine<T, T>(plan, start, partial, out, part, [](T a, T b) { return a > b || a != a ? a : b; });
+    combine<T, T>(plan, start, partial, out, worker, [](T a, T b) { return a > b || a != a ? a : b; });
   }
 }
 
@@ -199,8 +199,8 @@ bool beats(T candidate, T best) {
 
 // Rows of x [axis, inner] pass by the best of each column so far.
 template <class T>
-void argmax_share(const Argmax& a, const T* x, std::int32_t* out, const Part& part) {
-  const Range mine = part.share(a.outer * a.inner, 16);
+void argmax_share(const Argmax& a, const T* x, std::int32_t* out, const Worker& worker) {
+  const Range mine = worker.share(a.outer * a.inner, 16);
   for (Index e = mine.begin; e < mine.end;) {
     const Index outer = e / a.inner, column = e % a.inner;
     const Index n = std::min(a.inner - column, mine.end - e);
@@ -239,11 +239,11 @@ std::size_t reduce_scratch_bytes(const Reduce& reduce, int) {
   return static_cast<std::size_t>(plan.outputs() * plan.pieces) * dtype_bytes(arithmetic_dtype(reduce.dtype));
 }
 
-void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Part& part) {
+void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Worker& worker) {
   switch (arithmetic_dtype(reduce.dtype)) {
-    case DType::f32: return reduce_all<float>(reduce, x, out, scratch, part);
-    case DType::f64: return reduce_all<double>(reduce, x, out, scratch, part);
-    default: return reduce_all<std::int32_t>(reduce, x, out, scratch, part);
+    case DType::f32: return reduce_all<float>(reduce, x, out, scratch, worker);
+    case DType::f64: return reduce_all<double>(reduce, x, out, scratch, worker);
+    default: return reduce_all<std::int32_t>(reduce, x, out, scratch, worker);
   }
 }
 
@@ -255,11 +255,11 @@ Argmax make_argmax(const Type& x, int axis) {
   return argmax;
 }
 
-void run_argmax(const Argmax& argmax, const void* x, std::int32_t* out, const Part& part) {
+void run_argmax(const Argmax& argmax, const void* x, std::int32_t* out, const Worker& worker) {
   switch (argmax.dtype) {
-    case DType::f32: return argmax_share(argmax, static_cast<const float*>(x), out, part);
-    case DType::f64: return argmax_share(argmax, static_cast<const double*>(x), out, part);
-    default: return argmax_share(argmax, static_cast<const std::int32_t*>(x), out, part);
+    case DType::f32: return argmax_share(argmax, static_cast<const float*>(x), out, worker);
+    case DType::f64: return argmax_share(argmax, static_cast<const double*>(x), out, worker);
+    default: return argmax_share(argmax, static_cast<const std::int32_t*>(x), out, worker);
   }
 }
 

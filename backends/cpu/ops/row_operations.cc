@@ -14,7 +14,9 @@ namespace {
 
 using Index = std::int64_t;
 
-[[noreturn]] void refuse_operation(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
+[[noreturn]] void refuse_operation(const std::string& what) {
+  throw Error(ErrorKind::internal, "cpu fused reduction", what);
+}
 
 }  // namespace
 

@@ -86,6 +86,4 @@ class RowOperations {
   std::vector<int> origin_;
 };
 
-inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_bytes(dtype)); }
-
 }  // namespace unroll::cpu

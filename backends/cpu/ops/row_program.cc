@@ -22,7 +22,9 @@ constexpr Index k_most_rows = 128;          // of a block
 constexpr Index k_block_columns = 1024;     // of wide rows
 
 Index rounded(Index bytes) { return (bytes + k_row_line - 1) / k_row_line * k_row_line; }
-[[noreturn]] void refuse_program(const std::string& what) { throw Error(ErrorKind::internal, "cpu row group", what); }
+[[noreturn]] void refuse_program(const std::string& what) {
+  throw Error(ErrorKind::internal, "cpu fused reduction", what);
+}
 
 }  // namespace
 

@@ -19,7 +19,7 @@ class RowProgram {
   explicit RowProgram(const Expression& source, std::span<const int> written = {});
 
   // inputs and results in the source's order; results overlap nothing else. Scratch of one part is its own.
-  void run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part, const Rows& live,
+  void run(std::span<const void* const> inputs, std::span<void* const> results, const Worker& worker, const Rows& live,
            std::byte* scratch) const;
   std::size_t scratch_bytes() const { return scratch_bytes_; }  // of one part
   std::int64_t block_rows() const { return block_rows_; }

@@ -177,9 +177,9 @@ struct RowProgram::Run {
   }
 };
 
-void RowProgram::run(std::span<const void* const> inputs, std::span<void* const> results, const Part& part,
+void RowProgram::run(std::span<const void* const> inputs, std::span<void* const> results, const Worker& worker,
                      const Rows& live, std::byte* scratch) const {
-  const Range sums = part.share(live.of(rows_) / sum_rows_);
+  const Range sums = worker.share(live.of(rows_) / sum_rows_);
   const Range mine{sums.begin * sum_rows_, sums.end * sum_rows_};
   if (mine.empty()) return;
   Run run(*this, inputs, results, scratch);

@@ -12,7 +12,6 @@ namespace {
 
 using Index = std::int64_t;
 
-Index element_bytes(DType dtype) { return static_cast<Index>(dtype_bytes(dtype)); }
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 0 : shape[shape.rank() - 1]; }
 Index rows_of(const Shape& shape) { return last_of(shape) == 0 ? 0 : shape.elements() / last_of(shape); }
 
@@ -90,8 +89,8 @@ class OwnPrograms {
     const Shape shape = source.shape;
     const int last = shape.rank() - 1;
     Index known = -1;
-    for (int part = 0; part < parts; ++part) {
-      const Range units = units_of(part, parts, shape[last]);
+    for (int worker = 0; worker < parts; ++worker) {
+      const Range units = units_of(worker, parts, shape[last]);
       const Index width = units.end - units.begin;
       Own own;
       source.shape = shape.with(last, width);
@@ -113,11 +112,11 @@ class OwnPrograms {
     }
   }
 
-  void run(const Frame& frame, const Part& part) {
-    Own& own = parts_[static_cast<std::size_t>(part.index)];
+  void run(const Frame& frame, const Worker& worker) {
+    Own& own = parts_[static_cast<std::size_t>(worker.index)];
     for (std::size_t i = 0; i < own.in.size(); ++i) own.in[i] = own.inputs[i].in(frame);
     for (std::size_t k = 0; k < own.out.size(); ++k) own.out[k] = own.results[k].in(frame);
-    own.program->run(own.in, own.out, Part{}, frame.rows);
+    own.program->run(own.in, own.out, Worker{}, frame.rows);
   }
 
  private:
@@ -145,7 +144,7 @@ class ColumnElementwise : public Call {
       : programs_(source, inputs, results, parts),
         accesses_(accesses_of(source.shape, inputs, results)),
         n_instructions_(source.instructions.size()) {}
-  void run(const Frame& frame, const Part& part) override { programs_.run(frame, part); }
+  void run(const Frame& frame, const Worker& worker) override { programs_.run(frame, worker); }
   std::string implementation() const override {
     return "tiles of own columns, " + counted(n_instructions_, "op");
   }
@@ -170,9 +169,9 @@ class ColumnCopies : public Call {
     for (Access& access : accesses_of(shape, {from}, {to})) accesses_.push_back(access);
   }
   bool empty() const { return pieces_.empty(); }
-  void run(const Frame& frame, const Part& part) override {
+  void run(const Frame& frame, const Worker& worker) override {
     for (Piece& piece : pieces_)
-      if (piece.from.in(frame) != piece.to.in(frame)) piece.copy.run(frame, part);
+      if (piece.from.in(frame) != piece.to.in(frame)) piece.copy.run(frame, worker);
   }
   std::string implementation() const override {
     return "copy of " + std::to_string(pieces_.size()) + " by own columns";
@@ -226,11 +225,11 @@ Strided operand_of(const PlanView& view, const ColumnSplit& split, const ValueId
 
 }  // namespace
 
-Range units_of(int part, int parts, Index units) {
+Range units_of(int worker, int parts, Index units) {
   for (Index grain = 16;; grain /= 2) {
     const Index blocks = (units + grain - 1) / grain;
     const Index most = (blocks + parts - 1) / parts * grain;  // of one part
-    if (grain == 1 || most * parts * 16 <= units * 17) return Part{part, parts}.share(units, grain);
+    if (grain == 1 || most * parts * 16 <= units * 17) return Worker{worker, parts}.share(units, grain);
   }
 }
 

@@ -25,7 +25,7 @@ class ElementwisePointers {
     std::vector<void*> results;
   };
   ElementwisePointers(std::vector<Ref> inputs, std::vector<Ref> results, int parts);
-  const Own& resolve(const Frame& frame, const Part& part);
+  const Own& resolve(const Frame& frame, const Worker& worker);
 
  private:
   struct alignas(64) Line : Own {};
@@ -37,7 +37,7 @@ class ElementwisePointers {
 class BlockEpilogue {
  public:
   BlockEpilogue(ElementwiseNode node, std::int64_t gates, int parts);
-  Epilogue resolve(const Frame& frame, const Part& part);
+  Epilogue resolve(const Frame& frame, const Worker& worker);
   std::string name() const;  // behind that of the product
 
  private:

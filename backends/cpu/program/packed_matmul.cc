@@ -20,8 +20,8 @@ Matmul columns_of(Matmul matmul, const ColumnSplit::Product& split, Range units)
 // Packed shares of all parts, one after the other.
 std::size_t packed_bytes_of_parts(const Matmul& matmul, const ColumnSplit::Product& split, int parts) {
   std::size_t sum = 0;
-  for (int part = 0; part < parts; ++part)
-    sum += packed_bytes(columns_of(matmul, split, units_of(part, parts, split.units)));
+  for (int worker = 0; worker < parts; ++worker)
+    sum += packed_bytes(columns_of(matmul, split, units_of(worker, parts, split.units)));
   return sum;
 }
 
@@ -42,8 +42,8 @@ PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const
       scratch_bytes_(aligned(packed_scratch_bytes(matmul))),
       scratch_(static_cast<std::size_t>(parts) * scratch_bytes_) {
   std::size_t packed = 0;
-  for (int part = 0; part < parts; ++part) {
-    const Range units = units_of(part, parts, split.units);
+  for (int worker = 0; worker < parts; ++worker) {
+    const Range units = units_of(worker, parts, split.units);
     const Matmul own = columns_of(matmul, split, units);
     const Index before = split.apart ? matmul.m * split.groups * units.begin : units.begin;
     own_.push_back({units, own, packed, bytes_of(matmul.result, before)});
@@ -51,24 +51,24 @@ PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const
   }
 }
 
-void PackedMatmul::pack(const Frame& frame, const Part& part) {
-  if (own_.empty()) return run_pack(matmul_, at_.b.in(frame), packed_.data(), part);
-  const Own& own = own_[static_cast<std::size_t>(part.index)];
+void PackedMatmul::pack(const Frame& frame, const Worker& worker) {
+  if (own_.empty()) return run_pack(matmul_, at_.b.in(frame), packed_.data(), worker);
+  const Own& own = own_[static_cast<std::size_t>(worker.index)];
   run_pack_columns(matmul_, at_.b.in(frame), split_.groups, own.units, packed_.data() + own.packed);
 }
 
-void PackedMatmul::run(const Frame& frame, const Part& part) {
+void PackedMatmul::run(const Frame& frame, const Worker& worker) {
   const Index rows = frame.rows.of(matmul_.m);
-  std::byte* const scratch = scratch_of(part);
+  std::byte* const scratch = scratch_of(worker);
   if (own_.empty()) {
     const Matmul matmul = first_rows(matmul_, rows);
-    const Block block = run_packed(matmul, at_.a.in(frame), packed_.data(), at_.c.in(frame), part, scratch);
-    if (epilogue_) epilogue_->resolve(frame, part).run(block);
+    const Block block = run_packed(matmul, at_.a.in(frame), packed_.data(), at_.c.in(frame), worker, scratch);
+    if (epilogue_) epilogue_->resolve(frame, worker).run(block);
     return;
   }
-  const Own& own = own_[static_cast<std::size_t>(part.index)];
+  const Own& own = own_[static_cast<std::size_t>(worker.index)];
   run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, at_.c.in(frame) + own.c,
-             Part{}, scratch);
+             Worker{}, scratch);
 }
 
 std::string PackedMatmul::implementation() const {

@@ -24,8 +24,8 @@ class PackedMatmul final : public Call {
 
   // From now on computes this too, on the rows and columns of each part; not for columns of own units.
   void add(BlockEpilogue epilogue) { epilogue_ = std::move(epilogue); }
-  void pack(const Frame& frame, const Part& part);
-  void run(const Frame& frame, const Part& part) override;
+  void pack(const Frame& frame, const Worker& worker);
+  void run(const Frame& frame, const Worker& worker) override;
   std::string implementation() const override;
   std::size_t held_bytes() const override { return packed_.size() + scratch_.size(); }
   std::vector<Access> accesses() const override;
@@ -45,8 +45,8 @@ class PackedMatmul final : public Call {
   Bytes packed_;
   std::size_t scratch_bytes_;  // of one part
   Bytes scratch_;
-  std::byte* scratch_of(const Part& part) {
-    return scratch_.data() + static_cast<std::size_t>(part.index) * scratch_bytes_;
+  std::byte* scratch_of(const Worker& worker) {
+    return scratch_.data() + static_cast<std::size_t>(worker.index) * scratch_bytes_;
   }
 };
 

@@ -27,7 +27,7 @@ struct PlanView {
   int parts;
   BackendState& state;
   MakeClaimed make_claimed = nullptr;
-  // While its program is made: by usual rates, which choose, and by those of the machine, which predict.
+  // While its program is made: by the usual machine, which chooses, and by this machine, which predicts.
   const Costs* costs = nullptr;
   const Costs* predicted = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
@@ -61,7 +61,7 @@ class ConstantProduct {
  public:
   ConstantProduct(const PlanView& view, std::int32_t node);
   // Returns what this part computed of c.
-  Block run(const Matmul& matmul, const void* a, void* c, const Part& part) const;
+  Block run(const Matmul& matmul, const void* a, void* c, const Worker& worker) const;
   std::string name() const;
 
  private:

@@ -82,8 +82,10 @@ Loop loop_of(const Graph& body, const ScanBody& scan) {
 Program::Program(PlanView view, const ScanBody* scan)
     : steps_(view.state.trace, scan ? static_cast<double>(scan->layout().steps) / scan->apart : 1) {
   const Plan& plan = view.plan;
-  const auto costs_by = [&](const Rates& rates) { return scan ? Costs(rates, plan, scan->place) : Costs(rates, plan); };
-  const Costs costs = costs_by(usual_rates()), predicted = costs_by(view.state.rates);
+  const auto costs_by = [&](const MachineModel& machine) {
+    return scan ? Costs(machine, plan, scan->place) : Costs(machine, plan);
+  };
+  const Costs costs = costs_by(usual_machine()), predicted = costs_by(view.state.machine);
   view.costs = &costs;
   view.predicted = &predicted;
   view.whole = !scan;
@@ -118,7 +120,7 @@ Step step_of(const PlanView& view, std::int32_t i, std::unique_ptr<Call> call) {
   return step;
 }
 
-double barrier_ns(const Rates& rates, int parts) { return parts > 1 ? rates.barrier_ns : 0; }
+double barrier_ns(const MachineModel& machine, int parts) { return parts > 1 ? machine.barrier_ns : 0; }
 
 Step step_of_outputs(const PlanView& view, int n_states, std::unique_ptr<Call> copies) {
   Step step{std::move(copies), "outputs"};
@@ -168,7 +170,7 @@ void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps
       add_epilogue(step, view, *group, Share::calls, view.parts);
       i = group->epilogue;
     }
-    if (step.predicted_ns > 0) step.predicted_ns += barrier_ns(view.state.rates, view.parts);
+    if (step.predicted_ns > 0) step.predicted_ns += barrier_ns(view.state.machine, view.parts);
     steps.add(std::move(step));
   }
 }
@@ -222,7 +224,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
     step.has_rows = has_rows[at(i)];
-    step.predicted_ns = view.predicted->call_ns(i, share, scan.sharers) + barrier_ns(view.state.rates, view.parts);
+    step.predicted_ns = view.predicted->call_ns(i, share, scan.sharers) + barrier_ns(view.state.machine, view.parts);
     if (group) add_epilogue(step, view, *group, share, scan.sharers);
     add(std::move(step), accesses_of_node(view, i));
     if (group) i = group->epilogue;
@@ -236,7 +238,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const std::vector<bool> waits = find_barriers(accesses, &loop);
   for (std::size_t i = 0; i < waits.size(); ++i) {
     steps_[i].wait = waits[i];
-    if (!waits[i]) steps_[i].predicted_ns -= barrier_ns(view.state.rates, view.parts);
+    if (!waits[i]) steps_[i].predicted_ns -= barrier_ns(view.state.machine, view.parts);
   }
 }
 

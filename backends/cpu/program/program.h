@@ -38,21 +38,21 @@ class Program {
   // Without scan: a whole plan.
   explicit Program(PlanView view, const ScanBody* scan = nullptr);
 
-  void prepare() { steps_.prepare(); }  // before a run, while the team is at rest
+  void prepare() { steps_.prepare(); }  // before a run, while the pool is at rest
   // By every part, in lock step.
-  void run(const Frame& frame, const Part& part) { steps_.run(0, steps_.size(), frame, part); }
-  // By a team that is at rest, with calls that run alone between its runs.
-  template <class Team>
-  void run_on(Team& team, const Frame& frame) {
+  void run(const Frame& frame, const Worker& worker) { steps_.run(0, steps_.size(), frame, worker); }
+  // By a pool that is at rest, with calls that run alone between its runs.
+  template <class ThreadPool>
+  void run_on(ThreadPool& pool, const Frame& frame) {
     for (std::size_t begin = 0, end = 0; begin < steps_.size(); begin = end) {
       const bool alone = steps_[begin].alone;
       for (end = begin + 1; end < steps_.size() && steps_[end].alone == alone;) ++end;
-      if (alone) steps_.run(begin, end, frame, Part{});
+      if (alone) steps_.run(begin, end, frame, Worker{});
       else
-        team.run([&](const Part& part) {
+        pool.run([&](const Worker& worker) {
           Frame own = frame;
-          own.lane = part.index;
-          steps_.run(begin, end, own, part);
+          own.lane = worker.index;
+          steps_.run(begin, end, own, worker);
         });
     }
   }
@@ -81,8 +81,8 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states);
 std::unique_ptr<Call> make_scan(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // The same for one without states: its steps in any order, shared out.
 std::unique_ptr<Call> make_map(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
-// A row group (row_program.h).
-std::unique_ptr<Call> make_row_group(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
+// A fused reduction (row_program.h).
+std::unique_ptr<Call> make_fused_reduction(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 // Adds the calls of nodes [begin, end), of a whole plan, to `steps`.
 void add_nodes(const PlanView& view, std::int32_t begin, std::int32_t end, Steps& steps, std::size_t& scratch_bytes);
 // The branches of a fork, side by side or in turn (fork.cc).

@@ -14,7 +14,7 @@ template <class F>
 class Simple : public Call {
  public:
   Simple(std::string implementation, F run) : implementation_(std::move(implementation)), run_(std::move(run)) {}
-  void run(const Frame& frame, const Part& part) override { run_(frame, part); }
+  void run(const Frame& frame, const Worker& worker) override { run_(frame, worker); }
   std::string implementation() const override { return implementation_; }
 
  private:

@@ -22,9 +22,9 @@ struct BackendState {
   ScheduleChoices choices = {};
   RetryLimits retry = {};
   std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose
-  // For predictions alone: what is chosen must not depend on what else the machine did while its rates were measured.
-  Rates rates = usual_rates();
-  bool predicts = false;   // the rates are this machine's, and reports say what calls should take
+  // For predictions alone: what is chosen must not depend on what else ran while the machine was measured.
+  MachineModel machine = usual_machine();
+  bool predicts = false;   // the model is of this machine, and reports say what calls should take
   const OpenBlas* blas = nullptr;  // multiplies large products of whole plans; null: nothing
   Trace* trace = nullptr;  // with a lane for each thread
   Communicator* communicator = nullptr;  // null: one rank

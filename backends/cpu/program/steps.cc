@@ -11,10 +11,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // whole: the frame with all rows.
-void run_call(Step& step, const Frame& frame, const Frame& whole, const Part& part) {
+void run_call(Step& step, const Frame& frame, const Frame& whole, const Worker& worker) {
   const Frame& seen = step.has_rows ? frame : whole;
-  if (!step.alone) step.call->run(seen, part);
-  else if (part.index == 0) step.call->run(seen, Part{});
+  if (!step.alone) step.call->run(seen, worker);
+  else if (worker.index == 0) step.call->run(seen, Worker{});
 }
 
 std::int64_t now_ns() {
@@ -29,27 +29,27 @@ void Steps::add(Step step) {
 }
 
 // Each call of each part, and how long it waits for the others afterwards.
-void Steps::run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
+void Steps::run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Worker& worker) {
   const Frame whole{frame.bases, frame.scratch, {}, frame.lane};
   for (std::size_t i = begin; i < end; ++i) {
     const std::int64_t start = now_ns();
-    run_call(steps_[i], frame, whole, part);
+    run_call(steps_[i], frame, whole, worker);
     const std::int64_t done = now_ns();
     trace_->add(frame.lane, {steps_[i].traced_as, start, done});
-    if (!steps_[i].wait || part.count == 1) continue;
-    part.sync();
+    if (!steps_[i].wait || worker.count == 1) continue;
+    worker.sync();
     trace_->add(frame.lane, {Trace::k_wait, done, now_ns()});
   }
 }
 
-void Steps::run(std::size_t begin, std::size_t end, const Frame& frame, const Part& part) {
-  if (trace_ && trace_->recording()) return run_traced(begin, end, frame, part);
+void Steps::run(std::size_t begin, std::size_t end, const Frame& frame, const Worker& worker) {
+  if (trace_ && trace_->recording()) return run_traced(begin, end, frame, worker);
   const Frame whole{frame.bases, frame.scratch, {}, frame.lane};
   const auto run_one = [&](Step& step) {
-    run_call(step, frame, whole, part);
-    if (step.wait) part.sync();
+    run_call(step, frame, whole, worker);
+    if (step.wait) worker.sync();
   };
-  if (part.index != 0 || timed_one_in_ == 0 || ++untimed_ < timed_one_in_) {
+  if (worker.index != 0 || timed_one_in_ == 0 || ++untimed_ < timed_one_in_) {
     for (std::size_t i = begin; i < end; ++i) run_one(steps_[i]);
     return;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls in order, each run by every part of the team, with a barrier after each that needs one.
+// Calls in order, each run by every part of the pool, with a barrier after each that needs one.
 // Pointers are resolved at run time through a frame, because a scan moves its operands in every step.
 #pragma once
 
@@ -59,13 +59,13 @@ inline constexpr std::uint32_t k_scratch = 0xffffffff;
 class Call {
  public:
   virtual ~Call() = default;
-  virtual void run(const Frame& frame, const Part& part) = 0;
-  // Before a run of the whole plan, by one thread, while the team is at rest.
+  virtual void run(const Frame& frame, const Worker& worker) = 0;
+  // Before a run of the whole plan, by one thread, while the pool is at rest.
   virtual void prepare() {}
   // Empty: operands, results and scratch of its node, all of it by any part.
   virtual std::vector<Access> accesses() const { return {}; }
   virtual std::string implementation() const = 0;
-  // Brings threads of its own: runs once, as Part{}, while the team does nothing else.
+  // Brings threads of its own: runs once, as Part{}, while the pool does nothing else.
   virtual bool alone() const { return false; }
   // Nanoseconds of one run, of a call that knows it; 0: what costs.h says of its node.
   virtual double predicted_ns() const { return 0; }
@@ -103,7 +103,7 @@ class Steps {
     for (const Step& step : steps_) step.call->prepare();
   }
   // By every part, in lock step.
-  void run(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
+  void run(std::size_t begin, std::size_t end, const Frame& frame, const Worker& worker);
   int n_barriers() const;  // of one run
   bool ends_together() const { return steps_.empty() || steps_.back().wait; }  // with a barrier
   bool settled() const;
@@ -112,7 +112,7 @@ class Steps {
   void report(std::vector<ReportLine>& lines) const;
 
  private:
-  void run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Part& part);
+  void run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Worker& worker);
 
   Trace* trace_;
   double times_;

@@ -21,7 +21,7 @@ namespace unroll::cpu {
 class ScanCall final : public Call {
  public:
   ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes);
-  void run(const Frame& frame, const Part& part) override;
+  void run(const Frame& frame, const Worker& worker) override;
   std::string implementation() const override;
   bool settled() const override { return !choice_.open(); }
   void report(std::vector<ReportLine>& lines) const override {
@@ -81,7 +81,7 @@ class ScanCall final : public Call {
   void choose();
   void try_again();
 
-  void run_lane(const Frame& frame, Lane& lane, const Part& part);
+  void run_lane(const Frame& frame, Lane& lane, const Worker& worker);
   void bind_step(const Frame& frame, std::int64_t step, Lane& lane);
   std::byte* stack_at(const Frame& frame, std::size_t k, std::int64_t t) const {
     return outputs_[k].present ? outputs_[k].ref.in(frame) + static_cast<std::size_t>(t) * outputs_[k].step_bytes
@@ -89,7 +89,7 @@ class ScanCall final : public Call {
   }
   std::int64_t time_of(std::int64_t step) const { return layout_.reverse ? layout_.steps - 1 - step : step; }
   std::byte* state_after(const Frame& frame, const State& state, std::int64_t step) const;
-  void finish(const Frame& frame, const Part& part) const;
+  void finish(const Frame& frame, const Worker& worker) const;
 
   // Packed: rows are added (reverse) or end where the batch size changes; states move from buffer to buffer between.
   struct Packed {
@@ -97,14 +97,15 @@ class ScanCall final : public Call {
     std::int64_t row = 0, next_row = 0;  // first packed row of each
     std::int64_t time = 0;
   };
-  void run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, const Part& part);
+  void run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, const Worker& worker);
   void bind_packed(const Frame& frame, const Packed& at, std::byte** bases) const;
   std::byte* place_after(const Frame& frame, const State& state, const Packed& at, const std::byte* now) const;
-  bool join_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte** states, const Part& part) const;
+  bool join_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte** states,
+                 const Worker& worker) const;
   bool end_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte* const* states,
-                const Part& part) const;
-  Range rows_of(const Part& part) const {
-    const Range units = part.share(rows_ / form_.row_unit);
+                const Worker& worker) const;
+  Range rows_of(const Worker& worker) const {
+    const Range units = worker.share(rows_ / form_.row_unit);
     return {units.begin * form_.row_unit, units.end * form_.row_unit};
   }
   std::size_t packed_row_bytes(std::size_t step_bytes) const { return step_bytes / static_cast<std::size_t>(batch_); }

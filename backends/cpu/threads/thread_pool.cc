@@ -110,9 +110,9 @@ void Barrier::mend() {
   broken_.store(false, std::memory_order_relaxed);
 }
 
-Lockstep::Lockstep(int n) : spins_(spins_before_sleep(n)), barrier_(std::max(n, 1), spins_) {}
+SharedRun::SharedRun(int n) : spins_(spins_before_sleep(n)), barrier_(std::max(n, 1), spins_) {}
 
-void Lockstep::do_part(Call call, void* argument, int index, int count) {
+void SharedRun::do_part(Call call, void* argument, int index, int count) {
   try {
     call(argument, {index, count, &barrier_});
   } catch (const BarrierBroken&) {
@@ -126,19 +126,19 @@ void Lockstep::do_part(Call call, void* argument, int index, int count) {
   }
 }
 
-void Lockstep::rethrow() {
+void SharedRun::rethrow() {
   if (!error_) return;
   barrier_.mend();
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-class Team::Workers {
+class ThreadPool::Workers {
  public:
   explicit Workers(int n);
   ~Workers() { stop(); }
 
   bool are_inherited() const { return process_.is_inherited(); }
-  void run(Lockstep::Call call, void* argument);
+  void run(SharedRun::Call call, void* argument);
 
  private:
   void work(int index, int count);  // body of thread `index`
@@ -146,8 +146,8 @@ class Team::Workers {
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
   const OfThisProcess process_;
-  Lockstep lockstep_;
-  Lockstep::Call call_ = nullptr;
+  SharedRun shared_run_;
+  SharedRun::Call call_ = nullptr;
   void* argument_ = nullptr;
   bool stop_ = false;
   alignas(64) WaitWord calls_;       // runs started
@@ -155,7 +155,7 @@ class Team::Workers {
   std::vector<std::thread> threads_;
 };
 
-Team::Workers::Workers(int n) : lockstep_(n) {
+ThreadPool::Workers::Workers(int n) : shared_run_(n) {
   try {
     for (int i = 1; i < n; ++i) threads_.emplace_back([this, i, n] { work(i, n); });
   } catch (...) {
@@ -164,42 +164,42 @@ Team::Workers::Workers(int n) : lockstep_(n) {
   }
 }
 
-void Team::Workers::stop() {
+void ThreadPool::Workers::stop() {
   stop_ = true;
   calls_.add(1);
   for (auto& thread : threads_) thread.join();
 }
 
-void Team::Workers::run(Lockstep::Call call, void* argument) {
+void ThreadPool::Workers::run(SharedRun::Call call, void* argument) {
   call_ = call;
   argument_ = argument;
   unfinished_.store(static_cast<std::uint32_t>(size() - 1));
   calls_.add(1);
-  lockstep_.do_part(call_, argument_, 0, size());
+  shared_run_.do_part(call_, argument_, 0, size());
   for (std::uint32_t left = unfinished_.load(); left != 0; left = unfinished_.load())
-    unfinished_.await_change(left, lockstep_.spins());
-  lockstep_.rethrow();
+    unfinished_.await_change(left, shared_run_.spins());
+  shared_run_.rethrow();
 }
 
-void Team::Workers::work(int index, int count) {
+void ThreadPool::Workers::work(int index, int count) {
   for (std::uint32_t last = 0;; ++last) {
-    calls_.await_change(last, lockstep_.spins());
+    calls_.await_change(last, shared_run_.spins());
     if (stop_) return;
-    lockstep_.do_part(call_, argument_, index, count);
+    shared_run_.do_part(call_, argument_, index, count);
     unfinished_.add(static_cast<std::uint32_t>(-1));
   }
 }
 
-Team::Team(int n) : size_(std::max(n, 1)), workers_(n > 1 ? std::make_unique<Workers>(n) : nullptr) {}
+ThreadPool::ThreadPool(int n) : size_(std::max(n, 1)), workers_(n > 1 ? std::make_unique<Workers>(n) : nullptr) {}
 
-Team::~Team() { abandon_inherited(); }
+ThreadPool::~ThreadPool() { abandon_inherited(); }
 
-void Team::abandon_inherited() {
+void ThreadPool::abandon_inherited() {
   if (workers_ && workers_->are_inherited()) [[maybe_unused]] Workers* const left = workers_.release();
 }
 
-void Team::run_erased(Lockstep::Call call, void* argument) {
-  if (size_ == 1) return call(argument, Part{});
+void ThreadPool::run_erased(SharedRun::Call call, void* argument) {
+  if (size_ == 1) return call(argument, Worker{});
   abandon_inherited();
   if (!workers_) workers_ = std::make_unique<Workers>(size_);
   workers_->run(call, argument);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of the cpu backend: all of them run the same function in lock step, each doing its share (`Part`).
+// The threads of the cpu backend: all of them run the same function in lock step, each doing its share (`Worker`).
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class WaitWord {
   std::atomic<std::uint32_t> sleepers_{0};
 };
 
-// Thrown out of Barrier::wait in the other parts when one part failed; never leaves Team::run.
+// Thrown out of Barrier::wait in the other parts when one part failed; never leaves ThreadPool::run.
 struct BarrierBroken {};
 
 // All `n` threads must arrive before any goes on; what was written before it is seen after it.
@@ -54,7 +54,7 @@ struct Range {
 };
 
 // The share of one thread in a kernel: part `index` of `count`. How work is split never changes a result.
-struct Part {
+struct Worker {
   int index = 0;
   int count = 1;
   Barrier* barrier = nullptr;  // null only when count is 1
@@ -72,10 +72,10 @@ struct Part {
 };
 
 // What the parts of one run share: the barrier and the first error.
-class Lockstep {
+class SharedRun {
  public:
-  using Call = void (*)(void*, const Part&);
-  explicit Lockstep(int n);
+  using Call = void (*)(void*, const Worker&);
+  explicit SharedRun(int n);
   int spins() const { return spins_; }  // before a waiting thread sleeps
   // Runs part `index` of `count` and keeps its exception, the others leave their next barrier at once.
   void do_part(Call call, void* argument, int index, int count);
@@ -95,27 +95,27 @@ int spins_before_sleep(int threads);
 // Cores that this process may run on.
 int available_cores();
 
-// Persistent threads. The caller of run() works as part 0, so Team(1) starts no thread. The child of a fork has no
-// threads of its parent: its next run starts others, even if another thread was in a run at the fork.
-class Team {
+// Persistent threads. The caller of run() works as part 0, so ThreadPool(1) starts no thread. The child of a fork has
+// no threads of its parent: its next run starts others, even if another thread was in a run at the fork.
+class ThreadPool {
  public:
-  explicit Team(int n);
-  ~Team();
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  explicit ThreadPool(int n);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return size_; }
-  // Calls f(const Part&) once in every thread and returns when all are done. The first exception of a part is
+  // Calls f(const Worker&) once in every thread and returns when all are done. The first exception of a part is
   // rethrown here; the others leave their next barrier at once. One run at a time; not from inside a part.
   template <class F>
   void run(F&& f) {
-    run_erased([](void* g, const Part& part) { (*static_cast<std::remove_reference_t<F>*>(g))(part); },
+    run_erased([](void* g, const Worker& worker) { (*static_cast<std::remove_reference_t<F>*>(g))(worker); },
                const_cast<void*>(static_cast<const void*>(&f)));
   }
 
  private:
   class Workers;
-  void run_erased(Lockstep::Call call, void* argument);
+  void run_erased(SharedRun::Call call, void* argument);
   // Workers of the parent are left where they are: they can neither be joined here nor destroyed while others wait.
   void abandon_inherited();
 

@@ -72,7 +72,7 @@ std::string failure_of(const Device& device, const std::function<void()>& enqueu
   return {};
 }
 
-std::vector<common::Candidate> Chooser::time(const std::vector<Trial>& trials) const {
+std::vector<common::Candidate> Autotuner::time(const std::vector<Trial>& trials) const {
   std::vector<common::Candidate> candidates;
   std::vector<RunnableTrial> runnable;
   for (const Trial& trial : trials) {
@@ -110,7 +110,7 @@ std::string source_text(const Decision& decision) {
   return text;
 }
 
-Chooser::Chooser(const Device& device, const std::string& cache, bool measures, bool captures)
+Autotuner::Autotuner(const Device& device, const std::string& cache, bool measures, bool captures)
     : device_(device), captures_(captures),
       device_text_(device.limits().name + ", sm_" + std::to_string(device.limits().arch) + ", " +
                    std::to_string(device.limits().multiprocessors) + " multiprocessors, driver of CUDA " +
@@ -120,12 +120,13 @@ Chooser::Chooser(const Device& device, const std::string& cache, bool measures, 
                : cache.empty() ? "no cache folder that would keep a measured choice"
                                : "") {}
 
-const Chooser::Outcome& Chooser::decide(const std::string& key, const IsUsable& is_usable, const Measure& measure) {
+const Autotuner::Outcome& Autotuner::decide(const std::string& key, const IsUsable& is_usable, const Measure& measure) {
   const auto at = outcomes_.find(key);
   return at != outcomes_.end() ? at->second : outcomes_.emplace(key, outcome_of(key, is_usable, measure)).first->second;
 }
 
-Chooser::Outcome Chooser::outcome_of(const std::string& key, const IsUsable& is_usable, const Measure& measure) const {
+Autotuner::Outcome Autotuner::outcome_of(const std::string& key, const IsUsable& is_usable,
+                                         const Measure& measure) const {
   const std::string depends_on = device_text_ + "\n" + key + '\n';
   const std::string path = common::kernel_path(folder_, depends_on, ".choice");
   const auto usable = [&](const std::string& bytes) {

@@ -47,11 +47,11 @@ struct Decision {
 // "measured now", and what is to be said of a file.
 std::string source_text(const Decision& decision);
 
-class Chooser {
+class Autotuner {
  public:
   // `cache`: the folder of kernels; empty: nothing is kept, so nothing is measured, since each process might choose
   // differently. `captures`: runs become CUDA graphs.
-  Chooser(const Device& device, const std::string& cache, bool measures, bool captures);
+  Autotuner(const Device& device, const std::string& cache, bool measures, bool captures);
   bool measures() const { return why_not_.empty(); }
   const std::string& why_not() const { return why_not_; }  // for reports
 

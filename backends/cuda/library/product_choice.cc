@@ -74,7 +74,7 @@ std::vector<common::Candidate> BlasProduct::timed(const Timing& timing, const st
   std::vector<Trial> trials;
   for (const blas::Heuristic& each : proposals)
     trials.push_back({name_of(each.algorithm), [&] { multiply(operands, each, device.stream()); }});
-  return timing.chooser->time(trials);
+  return timing.autotuner->time(trials);
 } catch (const Error& error) {
   if (error.kind() != ErrorKind::memory) throw;
   return {};
@@ -85,12 +85,12 @@ std::optional<blas::Heuristic> BlasProduct::algorithm(std::size_t alignment, con
   std::vector<blas::Heuristic> list = proposals(alignment);
   if (list.empty()) return std::nullopt;
   list.resize(std::min(list.size(), k_timed_proposals));
-  if (!timing.chooser || !timing.chooser->measures() || list.size() == 1) return list.front();
+  if (!timing.autotuner || !timing.autotuner->measures() || list.size() == 1) return list.front();
   const auto usable = [&](const common::Choice& choice) {
     const auto algorithm = product_algorithm_named(choice.best().name);
     return algorithm ? checked(*algorithm) : std::nullopt;
   };
-  const Chooser::Outcome& outcome = timing.chooser->decide(
+  const Autotuner::Outcome& outcome = timing.autotuner->decide(
       key_ + ", multiples of " + std::to_string(alignment),
       [&](const common::Choice& choice) { return usable(choice).has_value(); },
       [&] { return timed(timing, list, alignment); });

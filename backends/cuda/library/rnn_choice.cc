@@ -94,7 +94,7 @@ std::vector<common::Candidate> timed_layers(const RnnLibrary& library, const Rnn
   std::vector<Trial> trials;
   for (const auto& rnn : all)
     trials.push_back({std::string(algorithm_name(rnn->form().algorithm)), [&] { scratch.enqueue(rnn); }});
-  const std::vector<common::Candidate> ran = library.chooser->time(trials);
+  const std::vector<common::Candidate> ran = library.autotuner->time(trials);
   if (ran.empty() || !ran[0].runs()) return {};
   std::vector<common::Candidate> candidates;
   for (const Algorithm each : k_algorithms) {
@@ -139,10 +139,10 @@ Preferred preferred(const RnnLibrary& library, const RnnForm& form) {
     return Preferred{algorithm_for(form.layers, form.training, limits.arch, limits.multiprocessors),
                      "chosen by rule: " + why};
   };
-  if (!library.chooser->measures()) return by_rule(library.chooser->why_not());
+  if (!library.autotuner->measures()) return by_rule(library.autotuner->why_not());
   const auto is_known = [](const common::Choice& c) { return rnn_algorithm_named(c.best().name).has_value(); };
-  const Chooser::Outcome& outcome =
-      library.chooser->decide(rnn_key(library, form), is_known, [&] { return timed_layers(library, form); });
+  const Autotuner::Outcome& outcome =
+      library.autotuner->decide(rnn_key(library, form), is_known, [&] { return timed_layers(library, form); });
   if (!outcome.decision) return by_rule(outcome.why_not);
   const common::Choice& choice = outcome.decision->choice;
   const auto runs = [](const common::Candidate& candidate) { return candidate.runs(); };

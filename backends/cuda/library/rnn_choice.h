@@ -33,7 +33,7 @@ class RnnTrials {
 struct RnnLibrary {
   std::shared_ptr<const Dnn> dnn;
   const Device* device;
-  Chooser* chooser;
+  Autotuner* autotuner;
   std::optional<dnn::Algorithm> forced = {};  // by the option rnn_algorithm
   std::shared_ptr<RnnTrials> trials = std::make_shared<RnnTrials>();
 };

@@ -20,7 +20,7 @@ struct Context {
   // Of one of several ranks (null: alone), which takes the device of its index unless it is `fixed`.
   Context(int index, bool fixed, const std::string& cache, bool captures, bool measures, Communicator* communicator)
       : device(communicator && !fixed ? rank_on_machine(*communicator) : index, communicator && !fixed),
-        compiler(device, cache), chooser(device, cache, measures, captures), graphs(captures) {
+        compiler(device, cache), autotuner(device, cache, measures, captures), graphs(captures) {
     if (!communicator) return;
     ranks = std::make_unique<DeviceRanks>(*communicator);
     device.set_watch([this](double seconds) { ranks->check(seconds); });
@@ -34,7 +34,7 @@ struct Context {
   // Destroyed from the last to the first.
   Device device;
   Compiler compiler;
-  Chooser chooser;  // of algorithms of the libraries
+  Autotuner autotuner;  // of algorithms of the libraries
   bool graphs;  // runs become CUDA graphs
   bool masks_lengths = false;  // loops run all rows
   LoopOptions loops;

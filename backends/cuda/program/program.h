@@ -139,7 +139,7 @@ class NodeCompiler : public device::Lowering {
   void add(const Printed& printed, Operands operands, std::int64_t items = 0, bool finds_end = false);
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
-  virtual void row_group(std::int32_t id);
+  virtual void fused_reduction(std::int32_t id);
   // Of the node that is being compiled, where its value of this shape has rows that a step may leave out; else 0.
   std::int64_t live_items(const Shape& shape, std::int64_t items) const;
   // The text for the rows of the step, which become an operand, if the kernel needs them. `finds_end`: it reads their

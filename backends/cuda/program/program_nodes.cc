@@ -60,7 +60,7 @@ void NodeCompiler::compile(NodeWork& work) {
     return expression(std::move(e), std::move(operands));
   }
   switch (node.op) {
-    case Op::row_group: return row_group(work.node);
+    case Op::fused_reduction: return fused_reduction(work.node);
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
@@ -119,7 +119,7 @@ void NodeCompiler::expression(Expression e, Operands operands) {
       static_cast<std::uint64_t>(std::min(blocks, most)), k_threads, std::move(operands));
 }
 
-void NodeCompiler::row_group(std::int32_t id) {
+void NodeCompiler::fused_reduction(std::int32_t id) {
   Operands operands;
   const Expression e = row_expression(id, operands);
   const std::int64_t columns = e.shape[e.shape.rank() - 1], rows = e.shape.elements() / columns;

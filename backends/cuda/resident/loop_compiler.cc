@@ -146,8 +146,8 @@ class LoopCompiler final : public NodeCompiler {
   }
 
   // The blocks of a group compute its rows, so that those of other groups need not wait for them.
-  void row_group(std::int32_t id) override {
-    NodeCompiler::row_group(id);
+  void fused_reduction(std::int32_t id) override {
+    NodeCompiler::fused_reduction(id);
     Operands operands;
     const Expression e = row_expression(id, operands);
     Launch& made = work_->launches.back();
@@ -296,7 +296,7 @@ ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan
   joined.concats = device::joined_concats(*body, hazards);
   joined.products = joined_in_step(*body, hazards, outputs, joined.concats);
   ResidentLoop made;
-  // Row groups have shared memory of their own; how much is known when they are printed.
+  // Fused reductions have shared memory of their own; how much is known when they are printed.
   std::size_t static_bytes = 0;
   for (int attempts = 0; attempts < 2; ++attempts) {
     const ResidentPlan plan = plan_resident(outer, scan, hazards, joined, options, static_bytes);
@@ -326,7 +326,7 @@ ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan
     made.loop = std::move(loop);
     return made;
   }
-  made.reason = "its row groups leave no shared memory for the weights";
+  made.reason = "its fused reductions leave no shared memory for the weights";
   return made;
 }
 

@@ -134,7 +134,8 @@ bool print_loop(const LoopText& text, WholeLoop& loop, Kernels& kernels, std::st
   if (loop.words > loop.threads) return reason = "a command has " + std::to_string(loop.words) + " words", false;
   loop.static_bytes = shared + reductions + loop.words * sizeof(std::int64_t);
   if (loop.static_bytes > k_static_bytes)
-    return reason = "rows of its row groups need " + std::to_string(shared + reductions) + " bytes of shared memory",
+    return reason =
+        "rows of its fused reductions need " + std::to_string(shared + reductions) + " bytes of shared memory",
            false;
   cases += "        default: KERNEL_copy(block, blocks, (const char*)a[0], (char*)a[1], a[2]);\n";
   std::string commands = replaced(std::string(k_commands), "WORDS", std::to_string(loop.words));

@@ -178,7 +178,7 @@ class ResidentPlanner {
         needed = set_sizes();
         const bool is_last = &way == std::end(ways) - 1;
         const bool is_wanted = is_last || (is_small() && (way.first > 1 || !options_.shares_units));
-        if (needed <= shared_bytes_ && is_wanted && (way.first > 1 || !has_row_groups())) return true;
+        if (needed <= shared_bytes_ && is_wanted && (way.first > 1 || !has_fused_reductions())) return true;
         if (!is_last) break;
       }
     plan_.reason = "the weights do not fit: " + size_text(needed) + " of shared memory for each of " +
@@ -226,9 +226,9 @@ class ResidentPlanner {
     p.fragments = p.slice / k_wgmma_terms * (p.columns / k_wgmma_columns);
   }
   // A block computes rows one after the other: too few blocks for them would take long.
-  bool has_row_groups() const {
+  bool has_fused_reductions() const {
     const auto nodes = graph_.nodes();
-    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == Op::row_group; });
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == Op::fused_reduction; });
   }
   // Whether a block computes its units of all its rows in about that time.
   bool is_small() const {

@@ -308,7 +308,7 @@ void StepBuilder::add_step(std::int32_t id) {
     return add(LoopItem::Kind::pointwise, std::move(e), operands);
   }
   switch (step.op) {
-    case Op::row_group: return add_rows(id);
+    case Op::fused_reduction: return add_rows(id);
     case Op::reshape:
     case Op::transpose:
     case Op::slice:

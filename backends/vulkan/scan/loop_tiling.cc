@@ -78,7 +78,7 @@ double cost(const LoopStep& step, const LoopTiling& t, const Machine& machine, c
   return all * rounds + machine.start / static_cast<double>(t.steps);
 }
 
-// A product or a row group is a dispatch of its own; pointwise work runs with the product before it.
+// A product or a fused reduction is a dispatch of its own; pointwise work runs with the product before it.
 double dispatches(const LoopStep& step) {
   const auto n = std::count_if(step.items.begin(), step.items.end(),
                                [](const LoopItem& item) { return item.kind != LoopItem::Kind::pointwise; });

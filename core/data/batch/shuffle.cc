@@ -11,7 +11,7 @@ namespace unroll {
 
 namespace {
 
-// "shuf": keeps these draws apart from a graph's (the site is counter word 2 there) and from initial values.
+// "shuf": keeps these draws apart from a graph's (the rng_stream is counter word 2 there) and from initial values.
 constexpr std::uint32_t k_shuffle_domain = 0x73687566u;
 
 PhiloxBlock draw(std::uint32_t block, std::uint64_t seed, std::int64_t epoch) {

@@ -39,7 +39,7 @@ std::string clock_text(std::int64_t micros, const DateFormat& format) {
   return text + format.zone;
 }
 
-std::string field_text(char field, Moment at, const DateFormat& format) {
+std::string field_text(char field, Timestamp at, const DateFormat& format) {
   const auto date = calendar_day(at);
   const auto seconds = static_cast<int>(time_of_day(at) / k_second);
   const int month = static_cast<int>(static_cast<unsigned>(date.month()));
@@ -59,9 +59,9 @@ std::string field_text(char field, Moment at, const DateFormat& format) {
 }
 
 // The year of an ISO week is that of its Thursday.
-std::string week_text(Moment at, const DateFormat& format) {
+std::string week_text(Timestamp at, const DateFormat& format) {
   const auto weekday = std::chrono::weekday(std::chrono::sys_days(calendar_day(at))).iso_encoding();
-  const Moment thursday{at.micros - time_of_day(at) + (4 - static_cast<std::int64_t>(weekday)) * k_day};
+  const Timestamp thursday{at.micros - time_of_day(at) + (4 - static_cast<std::int64_t>(weekday)) * k_day};
   const int year = static_cast<int>(calendar_day(thursday).year());
   const auto days = (thursday.micros - midnight(year, 1, 1)->micros) / k_day;
   std::string text;
@@ -74,7 +74,7 @@ std::string week_text(Moment at, const DateFormat& format) {
 
 }  // namespace
 
-std::string date_text(Moment at, const DateFormat& format) {
+std::string date_text(Timestamp at, const DateFormat& format) {
   if (const NumberForm* form = unix_form(format.pattern))
     return std::to_string(at.micros / form->unit * form->per_micro);
   if (has(format.pattern, 'w')) return week_text(at, format);

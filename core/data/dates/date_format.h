@@ -30,7 +30,7 @@ struct DateFormat {
 };
 
 struct DateReading {
-  Moment at;
+  Timestamp at;
   DateFormat format;
 };
 // In which cells a number is a date: 2024, 20240131, seconds since 1970.
@@ -41,6 +41,6 @@ std::vector<DateReading> date_readings(std::string_view cell, DateNumbers number
 std::optional<DateReading> read_date(std::string_view cell, const std::string& pattern);
 // Whether a cell such as 2024-01-31 is a date, in whatever column.
 bool is_date_in_digits(std::string_view cell);
-std::string date_text(Moment at, const DateFormat& format);
+std::string date_text(Timestamp at, const DateFormat& format);
 
 }  // namespace unroll

@@ -69,18 +69,18 @@ struct Parts {
 };
 
 // The Monday of an ISO week: week 1 has 4 January in it.
-std::optional<Moment> monday(int year, int week) {
-  const std::optional<Moment> fourth = midnight(year, 1, 4);
+std::optional<Timestamp> monday(int year, int week) {
+  const std::optional<Timestamp> fourth = midnight(year, 1, 4);
   if (!fourth || week < 1 || week > 53) return std::nullopt;
   const auto weekday = std::chrono::weekday(std::chrono::sys_days(calendar_day(*fourth))).iso_encoding();
-  const Moment at{fourth->micros - (weekday - 1) * k_day + (week - 1) * 7 * k_day};
-  const Moment thursday{at.micros + 3 * k_day};
+  const Timestamp at{fourth->micros - (weekday - 1) * k_day + (week - 1) * 7 * k_day};
+  const Timestamp thursday{at.micros + 3 * k_day};
   return static_cast<int>(calendar_day(thursday).year()) == year ? std::optional(at) : std::nullopt;
 }
 
-std::optional<Moment> moment(const Parts& p) {
-  const std::optional<Moment> day = p.week > 0 ? monday(p.year, p.week) : midnight(p.year, p.month, p.day);
-  return day ? std::optional(Moment{day->micros + p.time}) : std::nullopt;
+std::optional<Timestamp> timestamp(const Parts& p) {
+  const std::optional<Timestamp> day = p.week > 0 ? monday(p.year, p.week) : midnight(p.year, p.month, p.day);
+  return day ? std::optional(Timestamp{day->micros + p.time}) : std::nullopt;
 }
 
 bool read_field(Scanner& s, char field, bool fixed, Parts& p, DateFormat& format) {
@@ -214,7 +214,7 @@ std::optional<DateReading> read(std::string_view cell, const Pattern& pattern) {
     }
     if (!read_time(s, p, r.format) || !read_zone(s, r.format)) return std::nullopt;
   }
-  const std::optional<Moment> at = moment(p);
+  const std::optional<Timestamp> at = timestamp(p);
   if (!at) return std::nullopt;
   r.at = *at;
   return r;

@@ -55,7 +55,7 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
   ++n_;
 }
 
-void DateSequence::compare(Moment at, std::string_view cell, std::size_t line) {
+void DateSequence::compare(Timestamp at, std::string_view cell, std::size_t line) {
   const std::int64_t apart = at.micros - last_.micros;
   n_above_ += apart > 0;
   n_equal_ += apart == 0;

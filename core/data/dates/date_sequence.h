@@ -43,21 +43,21 @@ class DateSequence {
     return first_ == other.first_ && last_ == other.last_ && step_ == other.step_ && n_ == other.n_;
   }
 
-  Moment first() const { return first_; }
-  Moment last() const { return last_; }
+  Timestamp first() const { return first_; }
+  Timestamp last() const { return last_; }
   std::int64_t size() const { return n_; }
   DateStep step() const { return step_; }
   std::int64_t n_missing() const { return n_missing_; }
   // The days of the week on which no row falls, of a series with a row a day and missing dates: "Saturday and Sunday".
   std::string absent_weekdays() const;
-  std::string text(Moment at) const { return date_text(at, format_); }
+  std::string text(Timestamp at) const { return date_text(at, format_); }
 
  private:
-  void compare(Moment at, std::string_view cell, std::size_t line);
+  void compare(Timestamp at, std::string_view cell, std::size_t line);
 
   DateFormat format_;
   std::optional<DateFault> misfit_, disorder_;
-  Moment first_, last_;
+  Timestamp first_, last_;
   std::size_t last_line_ = 0;
   std::int64_t n_ = 0, n_missing_ = 0;
   std::int64_t n_above_ = 0, n_equal_ = 0, n_again_ = 0;  // dates above the one before, equal to it, seen before

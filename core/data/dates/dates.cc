@@ -32,19 +32,19 @@ constexpr StepUnit k_units[] = {
 
 }  // namespace
 
-std::chrono::year_month_day calendar_day(Moment at) {
+std::chrono::year_month_day calendar_day(Timestamp at) {
   return std::chrono::floor<std::chrono::days>(
       std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(at.micros)));
 }
 
-std::int64_t time_of_day(Moment at) { return ((at.micros % k_day) + k_day) % k_day; }
+std::int64_t time_of_day(Timestamp at) { return ((at.micros % k_day) + k_day) % k_day; }
 
-std::optional<Moment> midnight(int year, int month, int day) {
+std::optional<Timestamp> midnight(int year, int month, int day) {
   if (year < 1 || year > 9999 || month < 1 || month > 12 || day < 1) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day))};
   if (!date.ok()) return std::nullopt;
-  return Moment{std::chrono::sys_days(date).time_since_epoch().count() * k_day};
+  return Timestamp{std::chrono::sys_days(date).time_since_epoch().count() * k_day};
 }
 
 std::string step_text(DateStep step) {
@@ -57,7 +57,7 @@ std::string step_text(DateStep step) {
   return "";
 }
 
-std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step) {
+std::optional<std::int64_t> steps_between(Timestamp from, Timestamp to, DateStep step) {
   if (step.months == 0) {
     const std::int64_t apart = to.micros - from.micros;
     return apart % step.micros == 0 ? std::optional(apart / step.micros) : std::nullopt;
@@ -68,7 +68,7 @@ std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step)
   return fits && months % step.months == 0 ? std::optional(months / step.months) : std::nullopt;
 }
 
-Moment after(Moment from, std::int64_t steps, DateStep step) {
+Timestamp after(Timestamp from, std::int64_t steps, DateStep step) {
   if (step.months == 0) return {from.micros + steps * step.micros};
   const auto date = calendar_day(from);
   const std::chrono::year_month month =
@@ -78,13 +78,13 @@ Moment after(Moment from, std::int64_t steps, DateStep step) {
   return {std::chrono::sys_days(to).time_since_epoch().count() * k_day + time_of_day(from)};
 }
 
-std::int64_t months_apart(Moment from, Moment to) {
+std::int64_t months_apart(Timestamp from, Timestamp to) {
   const auto date = calendar_day(from), then = calendar_day(to);
   const unsigned day = ends_month(date) && ends_month(then) ? 31 : std::max(day_of(date), day_of(then));
   return steps_between(from, to, {0, 1, day}).value_or(0);
 }
 
-void DayOfMonth::see(Moment at) {
+void DayOfMonth::see(Timestamp at) {
   const auto date = calendar_day(at);
   largest_ = std::max(largest_, day_of(date));
   ends_ = ends_ && ends_month(date);

@@ -13,14 +13,14 @@ inline constexpr std::int64_t k_second = 1'000'000, k_day = 86400 * k_second;  /
 
 // A moment of the proleptic Gregorian calendar, in microseconds since 1970-01-01T00:00:00. The clock is that of the
 // file: time zones are not known.
-struct Moment {
+struct Timestamp {
   std::int64_t micros = 0;
-  auto operator<=>(const Moment&) const = default;
+  auto operator<=>(const Timestamp&) const = default;
 };
-std::chrono::year_month_day calendar_day(Moment at);
-std::int64_t time_of_day(Moment at);  // microseconds since midnight
+std::chrono::year_month_day calendar_day(Timestamp at);
+std::int64_t time_of_day(Timestamp at);  // microseconds since midnight
 // Midnight of a day of years 1 to 9999. Nothing when there is no such day.
-std::optional<Moment> midnight(int year, int month, int day);
+std::optional<Timestamp> midnight(int year, int month, int day);
 
 // The distance between neighbors: microseconds, or calendar months where these differ in length.
 struct DateStep {
@@ -31,16 +31,16 @@ struct DateStep {
 };
 std::string step_text(DateStep step);  // "1 day", "3 months", "15 minutes"
 // How many steps lead from one to the other, nothing when no whole number does.
-std::optional<std::int64_t> steps_between(Moment from, Moment to, DateStep step);
-Moment after(Moment from, std::int64_t steps, DateStep step);
+std::optional<std::int64_t> steps_between(Timestamp from, Timestamp to, DateStep step);
+Timestamp after(Timestamp from, std::int64_t steps, DateStep step);
 // The calendar months from one to the other when both can fall on one day of the month, such as 28 February and 30
 // March; 0 when they cannot.
-std::int64_t months_apart(Moment from, Moment to);
+std::int64_t months_apart(Timestamp from, Timestamp to);
 
 // The day of the month that a series falls on, from all its dates.
 class DayOfMonth {
  public:
-  void see(Moment at);
+  void see(Timestamp at);
   // 31 when every date is the last day of its month.
   unsigned day() const { return ends_ ? 31 : largest_; }
 

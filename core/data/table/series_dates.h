@@ -40,8 +40,8 @@ class SeriesDates {
   const DateFormat& format() const { return dates().format(); }
   DateStep step() const { return dates().step(); }
   std::int64_t n_missing() const { return dates().n_missing(); }
-  Moment first() const { return dates().first(); }
-  Moment last() const { return dates().last(); }
+  Timestamp first() const { return dates().first(); }
+  Timestamp last() const { return dates().last(); }
   // The number of a row's date, from 0. Throws Error(input_file) when it is not whole steps away.
   std::int64_t number(const CsvReader& reader, const std::string& cell, std::size_t line) const;
   std::string text(std::int64_t number) const { return dates().text(after(first(), number, step())); }

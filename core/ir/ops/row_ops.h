@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be in the body of a row group: ops whose row l depends on one row of each operand alone. The last axis is
-// the row, [L, W]; rows of an elementwise operand repeat along leading axes that it lacks or where it has size 1, so
+// What may be in the body of a fused reduction: ops whose row l depends on one row of each operand alone. The last axis
+// is the row, [L, W]; rows of an elementwise operand repeat along leading axes that it lacks or where it has size 1, so
 // that values of rank 0 and 1 are the same for every row. No value is empty.
 #pragma once
 

@@ -209,7 +209,7 @@ std::vector<Type> random_uniform_rule(const ShapeQuery& q) {
     q.require_dtype(1, DType::i32, "step");
     q.require_shape(1, Shape{}, "step");
   }
-  q.integer("site");
+  q.integer("rng_stream");
   return {{DType::f32, shape_attribute(q)}};
 }
 

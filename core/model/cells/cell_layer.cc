@@ -35,7 +35,7 @@ class Body {
     if (mask == DropoutMask::sequence)
       return x * constant(dropout_layer(scope_, filled(scope_.graph(), x.type(), 1), rate));
     if (!step_index_) step_index_ = traced_->input("step", {DType::i32, Shape{}});
-    return unroll::dropout(x, constant(scope_.key()), rate, scope_.next_site(), step_index_);
+    return unroll::dropout(x, constant(scope_.key()), rate, scope_.next_rng_stream(), step_index_);
   }
 
   Value constant(Value outer) { return inner("constant", outer, outer.type(), constants_); }

@@ -102,7 +102,7 @@ CellStep janet(Step& step) {
   return {{n + f * (h - n)}, {}};
 }
 
-struct Row {
+struct NamedCell {
   std::string_view name;
   CellFactory factory;
 };
@@ -112,8 +112,8 @@ CellFactory with_states(std::size_t n, CellStep (*step)(Step&)) {
   return [n, step](std::int64_t hidden) { return Cell{std::vector<std::int64_t>(n, hidden), step}; };
 }
 
-const std::vector<Row>& table() {
-  static const std::vector<Row> rows{
+const std::vector<NamedCell>& named_cells() {
+  static const std::vector<NamedCell> rows{
       {"rnn_cell", with_states(1, rnn_cell)},
       {"gru_cell", with_states(1, gru_cell)},
       {"lstm_cell", with_states(2, lstm_cell)},
@@ -130,14 +130,14 @@ const std::vector<Row>& table() {
 }  // namespace
 
 const CellFactory* find_cell(std::string_view name) {
-  for (const Row& row : table())
+  for (const NamedCell& row : named_cells())
     if (row.name == name) return &row.factory;
   return nullptr;
 }
 
 std::vector<std::string> cell_names() {
   std::vector<std::string> names;
-  for (const Row& row : table()) names.emplace_back(row.name);
+  for (const NamedCell& row : named_cells()) names.emplace_back(row.name);
   return names;
 }
 

@@ -39,7 +39,7 @@ Value share_of(Scope& scope, const SamplingOptions& options) {
 Value sampled_inputs(Scope& scope, const SamplingOptions& options, Value before, Value own) {
   const std::int64_t T = before.shape()[0], B = before.shape()[1];
   if (T < 2) return before;
-  const Value u = random_uniform(scope.key(), {T - 1, B}, scope.next_site());
+  const Value u = random_uniform(scope.key(), {T - 1, B}, scope.next_rng_stream());
   const Value rest = select(less(u, share_of(scope, options)), slice(own, 0, 0, T - 1), slice(before, 0, 1, T - 1));
   return concat(std::vector{slice(before, 0, 0, 1), rest}, 0);
 }

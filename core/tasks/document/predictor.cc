@@ -13,11 +13,11 @@ namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_document_reader = "DocumentReader";
+constexpr std::string_view k_document_reader = "DocumentClassifier";
 
 }  // namespace
 
-struct DocumentReader::State {
+struct DocumentClassifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
       : backend(b), words(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
@@ -54,20 +54,21 @@ struct DocumentReader::State {
   ProgramCache<Size> programs;
 };
 
-DocumentReader::DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+DocumentClassifier::DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
   require_task(metadata, "document", k_document_reader);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
 
-const std::vector<std::string>& DocumentReader::labels() const { return state_->labels; }
+const std::vector<std::string>& DocumentClassifier::labels() const { return state_->labels; }
 
-void DocumentReader::check(std::string_view text) const {
+void DocumentClassifier::check(std::string_view text) const {
   require_text(text, k_document_reader);
   if (const std::string excess = excess_of(document_of(text)); !excess.empty())
     throw Error(ErrorKind::usage, k_document_reader, excess);
 }
 
-std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std::string> texts, std::int64_t top_k) {
+std::vector<DocumentClassifier::Result> DocumentClassifier::predict(std::span<const std::string> texts,
+                                                                    std::int64_t top_k) {
   State& s = *state_;
   std::vector<Result> results(texts.size());
   std::vector<Sentences> documents(texts.size());
@@ -102,7 +103,7 @@ std::vector<DocumentReader::Result> DocumentReader::predict(std::span<const std:
   return results;
 }
 
-DocumentReader::Attention DocumentReader::attention(std::string_view text) {
+DocumentClassifier::Attention DocumentClassifier::attention(std::string_view text) {
   check(text);
   const State& s = *state_;
   const Document document = document_of(text);
@@ -127,7 +128,7 @@ DocumentReader::Attention DocumentReader::attention(std::string_view text) {
   return a;
 }
 
-std::string DocumentReader::label(std::string_view text) {
+std::string DocumentClassifier::label(std::string_view text) {
   check(text);
   const std::string one[] = {std::string(text)};
   const std::vector<Result> results = predict(one);
@@ -136,13 +137,13 @@ std::string DocumentReader::label(std::string_view text) {
 
 namespace {
 
-std::vector<Prediction> read_inputs(DocumentReader& reader, std::span<const PredictInput> inputs,
+std::vector<Prediction> read_inputs(DocumentClassifier& reader, std::span<const PredictInput> inputs,
                                     const PredictOptions& options) {
-  return predictions_of(reader.predict(texts_in(inputs), options.top_k), &DocumentReader::Result::labels);
+  return predictions_of(reader.predict(texts_in(inputs), options.top_k), &DocumentClassifier::Result::labels);
 }
 
 void document_examples(const ExampleRequest& r, Examples& examples) {
-  DocumentReader reader(r.metadata, r.parameters, r.backend);
+  DocumentClassifier reader(r.metadata, r.parameters, r.backend);
   ConfusionCount confusion(reader.labels());
   Chosen<ClassExample> chosen(r.most);
   struct Record {
@@ -155,7 +156,7 @@ void document_examples(const ExampleRequest& r, Examples& examples) {
   for_each_batch_of<Record>(r.task, examples.split, read, [&](const std::vector<Record>& batch) {
     std::vector<std::string> texts;
     for (const Record& record : batch) texts.push_back(record.text);
-    const std::vector<DocumentReader::Result> results = reader.predict(texts);
+    const std::vector<DocumentClassifier::Result> results = reader.predict(texts);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (results[i].labels.empty()) continue;
       const ScoredLabel& best = results[i].labels[0];
@@ -172,6 +173,6 @@ void document_examples(const ExampleRequest& r, Examples& examples) {
 
 const PredictionRow document_prediction_row{
     "texts -> lists of (label, probability)",
-    PredictorWith<DocumentReader, InputForm::text, read_inputs>::make, document_examples};
+    PredictorWith<DocumentClassifier, InputForm::text, read_inputs>::make, document_examples};
 
 }  // namespace unroll

@@ -172,7 +172,7 @@ class DeviceModel {
   StageReport stage_;
   WorkStage stage_now_;
   std::uint64_t seed_;
-  UpdateRecipe recipe_;
+  UpdateConfig recipe_;
   std::int64_t accumulate_;
   PlanOptions plan_options_;
   std::size_t machine_memory_;

@@ -11,13 +11,13 @@ namespace unroll {
 
 namespace {
 
-struct Seen {
+struct SeenValue {
   const Inside* inside;
   ValueId id;
 };
 
 // The input of a loop's body as the value that the loop is given; a state as the one it starts from.
-Seen outside(Seen seen) {
+SeenValue outside(SeenValue seen) {
   while (seen.inside->around && seen.inside->graph.node(seen.id.node).op == Op::input) {
     const auto inputs = seen.inside->graph.inputs();
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.value == seen.id; });
@@ -30,12 +30,12 @@ Seen outside(Seen seen) {
 std::string reads(const Inside& inside, const Node& node) {
   constexpr int k_depth = 3;
   std::set<std::string> names;
-  std::vector<Seen> open;
+  std::vector<SeenValue> open;
   for (const ValueId id : node.inputs) open.push_back({&inside, id});
   for (int depth = 0; depth < k_depth && names.empty() && !open.empty(); ++depth) {
-    std::vector<Seen> next;
-    for (const Seen& seen : open) {
-      const Seen at = outside(seen);
+    std::vector<SeenValue> next;
+    for (const SeenValue& seen : open) {
+      const SeenValue at = outside(seen);
       const Node& from = at.inside->graph.node(at.id.node);
       if (from.op == Op::input) names.insert(from.attributes.get<std::string>("name"));
       for (const ValueId id : from.inputs) next.push_back({at.inside, id});
@@ -66,7 +66,7 @@ std::string node_words(const Inside& inside, const Node& node) {
   if (node.op == Op::input) return "'" + node.attributes.get<std::string>("name") + "'";
   std::string name(op_info(node.op).name);
   if (node.op == Op::gradient) name = "the gradient of " + node.attributes.get<std::string>("of");
-  if (node.op == Op::fused || node.op == Op::row_group) name += members(*node.body);
+  if (node.op == Op::fused || node.op == Op::fused_reduction) name += members(*node.body);
   return name + reads(inside, node);
 }
 

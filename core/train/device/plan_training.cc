@@ -12,7 +12,7 @@ void plan_training(const Task& task, Backend& backend, const TrainerOptions& opt
   const auto compile = [&](const Graph& graph) { Program(graph, backend, donating(graph, how)); };
   const auto first_of = [&](Split split) { return task.batch(split, options.seed, 0, 0); };
   const Batch batch = first_of(Split::train);
-  const UpdateRecipe recipe(options);
+  const UpdateConfig recipe(options);
   std::vector<Phase> phases{Phase::whole};
   if (options.accumulate > 1) phases = {Phase::gather, Phase::step};
   for (const Phase phase : phases) {

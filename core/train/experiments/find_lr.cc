@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Search for a learning rate: a range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section
-// 3.3) for the highest rate, then short runs below it by successive halving (Jamieson & Talwalkar 2016, "Non-stochastic
-// Best Arm Identification and Hyperparameter Optimization"). The slope of a range test cannot replace the runs: while
-// the rate grows a decade in a few updates, the noise of the batches is larger than what the loss falls.
+// Search for a learning rate: a range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks",
+// section 3.3) for the highest rate, then short runs below it by successive halving (Jamieson & Talwalkar 2016,
+// "Non-stochastic Best Arm Identification and Hyperparameter Optimization"). The slope of a range test cannot replace
+// the runs: while the rate grows a decade in a few updates, the noise of the batches is larger than what the loss
+// falls.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -138,7 +139,7 @@ std::vector<LrPoint> range_test(Runs& runs, const LrSearchOptions& search,
 }
 
 // 3 and 1 times powers of ten, over four decades up to the highest rate of the range test.
-std::vector<double> rates_below(double highest, double lowest) {
+std::vector<double> machine_below(double highest, double lowest) {
   constexpr int k_decades = 4;
   const int top = static_cast<int>(std::ceil(std::log10(highest)));
   std::vector<double> rates;
@@ -170,7 +171,7 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
   LrSearch result;
   result.points = range_test(runs, search, report);
   const double start = runs.loss_at_start(result.points[0].loss);
-  std::vector<double> rates = rates_below(result.points.back().lr, search.from);
+  std::vector<double> rates = machine_below(result.points.back().lr, search.from);
   // The last round is no longer than the run.
   const double unit = std::min(static_cast<double>(search.trial_updates),
                                static_cast<double>(runs.planned()) / k_rounds[std::size(k_rounds) - 1].updates);

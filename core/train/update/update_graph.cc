@@ -47,7 +47,7 @@ class Residents {
 // The graph of one update while it grows.
 class UpdateBuilder {
  public:
-  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, const UpdateShare& share,
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase, const UpdateShare& share,
                 bool change)
       : recipe_(recipe), phase_(phase), share_(share), control_(*t_.graph),
         built_(build_task(task, *t_.graph, like, true, control_.key, /*in_parts=*/phase != Phase::whole)),
@@ -314,7 +314,7 @@ class UpdateBuilder {
   }
 
   TrainingGraph t_;
-  const UpdateRecipe& recipe_;
+  const UpdateConfig& recipe_;
   Phase phase_;
   UpdateShare share_;
   Control control_;
@@ -332,17 +332,17 @@ class UpdateBuilder {
 
 }  // namespace
 
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                            const UpdateShare& share) {
   return UpdateBuilder(task, like, recipe, phase, share, /*change=*/true).build();
 }
 
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                        const UpdateShare& share) {
   return UpdateBuilder(task, like, recipe, phase, share, /*change=*/false).watch();
 }
 
-std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe) {
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateConfig& recipe) {
   return UpdateBuilder(task, like, recipe, Phase::gather, {}, /*change=*/true).buckets();
 }
 

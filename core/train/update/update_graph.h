@@ -33,8 +33,8 @@ struct UpdateShare {
 };
 
 // What the updates of a run have in common.
-struct UpdateRecipe {
-  explicit UpdateRecipe(const TrainerOptions& options)
+struct UpdateConfig {
+  explicit UpdateConfig(const TrainerOptions& options)
       : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
         averages(options.average.kind != Average::none), scales(options.precision == Precision::f16),
         loss_scale(options.loss_scale) {}
@@ -93,11 +93,11 @@ inline constexpr std::size_t k_n_fixed_totals = 4;
 // finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
 // weight, so that the gradient is that of one batch that holds them all; a state then moves on where the loss of its
 // own batch is finite.
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                            const UpdateShare& share = {});
-// UpdateRecipe::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
+// UpdateConfig::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
 // while it runs.
-std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe);
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateConfig& recipe);
 
 // What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
 // Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
@@ -109,7 +109,7 @@ struct WatchGraph {
   std::vector<std::string> loops;       // L
 };
 inline constexpr const char* k_watched = "watched";
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                        const UpdateShare& share = {});
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each

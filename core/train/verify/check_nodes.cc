@@ -26,14 +26,14 @@ std::vector<std::string> graph_passes() {
   return names;
 }
 
-Tensor part_of(const Tensor& whole, const Type& type, std::int64_t first_byte) {
+Tensor tensor_slice(const Tensor& whole, const Type& type, std::int64_t first_byte) {
   Tensor part(type);
   if (!part.bytes().empty()) std::memcpy(part.bytes().data(), whole.bytes().data() + first_byte, part.bytes().size());
   return part;
 }
 // Slice `index` of a tensor that is a stack of them.
 Tensor slice_of(const Tensor& stack, const Type& type, std::int64_t index) {
-  return part_of(stack, type, index * static_cast<std::int64_t>(type.bytes()));
+  return tensor_slice(stack, type, index * static_cast<std::int64_t>(type.bytes()));
 }
 
 // A number of a, of its first n elements, that is not that of b; -1: none.

@@ -55,7 +55,7 @@ class UpdateLoop {
   Backend& backend_;
   const CompareOptions& options_;
   PlanOptions plan_options_;
-  UpdateRecipe recipe_;
+  UpdateConfig recipe_;
   Arithmetic how_;
   std::int64_t update_ = 0;
   TensorMap tensors_;  // parameters and residents

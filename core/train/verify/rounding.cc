@@ -218,7 +218,7 @@ Value sum_rounding(Graph& target, const Node& node, std::span<const Value> opera
          static_cast<double>(terms) * least_error(dtype, flushes);
 }
 
-// A move or a reduction in a row group: it does to the bounds what it does to the values.
+// A move or a reduction in a fused reduction: it does to the bounds what it does to the values.
 Bounded append_row_op(Graph& target, const Node& node, BoundedOperands in, bool flushes) {
   std::vector<Value> operands, bounds;
   bool exact = true;
@@ -232,7 +232,7 @@ Bounded append_row_op(Graph& target, const Node& node, BoundedOperands in, bool 
   return {append_wide(target, node, operands)[0], bound && rounding ? bound + rounding : bound ? bound : rounding};
 }
 
-// The body of a fused node or a row group.
+// The body of a fused node or a fused reduction.
 std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<const Value> operands, bool flushes) {
   const Graph& body = *group.body;
   std::vector<Bounded> values(body.nodes().size());
@@ -251,7 +251,7 @@ std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<co
   std::vector<Bounded> results;
   for (const NamedValue& output : body.outputs()) {
     results.push_back(values[static_cast<std::size_t>(output.value.node)]);
-    const std::int64_t n = group.op == Op::row_group ? rows_per_sum(group, results.size() - 1) : 0;
+    const std::int64_t n = group.op == Op::fused_reduction ? rows_per_sum(group, results.size() - 1) : 0;
     if (n == 0) continue;
     const Value x = results.back().value;
     const Shape split = split_rows(x.shape(), n);
@@ -323,7 +323,7 @@ std::shared_ptr<Graph> with_rounding_noise(const Graph& graph, std::uint64_t see
 bool is_whole(const Node& node) { return op_info(node.op).kind == OpKind::composite; }
 
 std::vector<Bounded> append_bounded(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
-  if (node.op == Op::fused || node.op == Op::row_group) return append_group(target, node, operands, flushes);
+  if (node.op == Op::fused || node.op == Op::fused_reduction) return append_group(target, node, operands, flushes);
   if (find_bound_rule(node.op)) {
     std::vector<Bounded> in;
     for (const Value x : operands) in.push_back({x, {}});

@@ -133,7 +133,7 @@ struct Site {
   [[noreturn]] void refuse(const std::string& why) const;  // names the op and the nearest parameter
 };
 
-using Emit = std::vector<Operand> (*)(const Site& site);
+using Emit = std::vector<Operand> (*)(const Site& rng_stream);
 struct EmitRow {
   Op op;
   Emit emit;
@@ -143,6 +143,6 @@ Emit find_emit(Op op);
 std::span<const EmitRow> plain_rows();       // emit_plain.cc
 std::span<const EmitRow> structured_rows();  // emit_scan.cc
 // RNN, GRU and LSTM nodes. Empty when ONNX has no such layer, or a weight is computed.
-std::vector<Operand> emit_recurrent(const Site& site);
+std::vector<Operand> emit_recurrent(const Site& rng_stream);
 
 }  // namespace unroll::onnx

@@ -228,7 +228,7 @@ Bound draw_of(const Instruction& i, const Bound& step, const Element& element) {
   const std::uint64_t block = number / 4;
   const auto word = [&](std::size_t k) { return static_cast<std::uint32_t>(element.key[k]); };
   const auto low = static_cast<std::uint32_t>(block), high = static_cast<std::uint32_t>(block >> 32);
-  const PhiloxBlock words = philox({low, high, i.site, word(2)}, {word(0), word(1)});
+  const PhiloxBlock words = philox({low, high, i.rng_stream, word(2)}, {word(0), word(1)});
   return point(static_cast<Wide>(philox_uniform(words[number % 4])));
 }
 

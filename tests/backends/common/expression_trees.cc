@@ -115,7 +115,7 @@ class ExpressionGrower {
     i.a = static_cast<std::uint16_t>(key_);
     i.b = operand(DType::i32);
     i.extent = e_.shape.elements();
-    i.site = static_cast<std::uint32_t>(below(engine_, 1000));
+    i.rng_stream = static_cast<std::uint32_t>(below(engine_, 1000));
     push(i);
   }
   void add_instruction() {

@@ -108,7 +108,7 @@ Memory results_of_interpreter(const Expression& e, const Memory& inputs) {
   for (const auto& result : e.results)
     results.emplace_back(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[result.from]));
   for (auto& bytes : results) out.push_back(bytes.data());
-  cpu::Elementwise(e).run(in, out, cpu::Part{});
+  cpu::Elementwise(e).run(in, out, cpu::Worker{});
   return results;
 }
 

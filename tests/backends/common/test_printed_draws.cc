@@ -23,7 +23,7 @@ struct Draw {
   std::string what;
   Shape shape;
   std::int32_t seed_low, seed_high, update, step;
-  std::int64_t site;
+  std::int64_t rng_stream;
 };
 // Number step * elements + e of a stream counts in 64 bits, and blocks of four share a counter: both carry.
 const std::vector<Draw> k_draws = {
@@ -49,7 +49,7 @@ Case case_of(const Draw& draw) {
   Graph& g = *c.graph;
   const Value key = g.input("key", {DType::i32, {3}}), step = g.input("step", {DType::i32, {}});
   const Value x = g.input("x", {DType::f32, draw.shape});
-  const Value u = random_uniform(key, draw.shape, draw.site, step);
+  const Value u = random_uniform(key, draw.shape, draw.rng_stream, step);
   g.output("u", u);
   g.output("dropped", select(less(u, broadcast(scalar_like(x, 0.25), draw.shape)), x - x, x * 2.0));
   for (int axis = 0; axis < draw.shape.rank(); ++axis)

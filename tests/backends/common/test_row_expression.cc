@@ -31,12 +31,12 @@ struct RowCase {
   Ints sums = {};
   std::int64_t sum_rows = 0;
 
-  // The row group as a graph of its own: it is node number (inputs).
+  // The fused reduction as a graph of its own: it is node number (inputs).
   std::unique_ptr<Graph> graph() const {
     auto g = std::make_unique<Graph>();
     std::vector<Value> in;
     for (const NamedValue& input : body->inputs()) in.push_back(g->input(input.name, body->type(input.value)));
-    const auto results = g->append(Op::row_group, in, {{"sums", sums}, {"sum_rows", sum_rows}}, body);
+    const auto results = g->append(Op::fused_reduction, in, {{"sums", sums}, {"sum_rows", sum_rows}}, body);
     for (std::size_t k = 0; k < results.size(); ++k) g->output(body->outputs()[k].name, results[k]);
     return g;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the cpu kernels share: random values and running a kernel with teams of 1 to 4 threads.
+// What the tests of the cpu kernels share: random values and running a kernel with pools of 1 to 4 threads.
 #pragma once
 
 #include "backends/cpu/kernels/targets.h"
@@ -57,22 +57,22 @@ void for_each_instruction_set(F f) {
   hwy::GetChosenTarget().DeInit();
 }
 
-inline Team& team_of(int n) {
-  static std::array<std::unique_ptr<Team>, 5> teams;
-  auto& team = teams[static_cast<std::size_t>(n)];
-  if (!team) team = std::make_unique<Team>(n);
-  return *team;
+inline ThreadPool& pool_of(int n) {
+  static std::array<std::unique_ptr<ThreadPool>, 5> pools;
+  auto& pool = pools[static_cast<std::size_t>(n)];
+  if (!pool) pool = std::make_unique<ThreadPool>(n);
+  return *pool;
 }
 
 // What kernel(part, out, scratch) leaves in `out`, which starts as `start`; checks that 1, 2, 3 and 4 threads leave the
 // same bits. scratch_bytes(parts) sizes the scratch.
 template <class T, class Kernel, class ScratchBytes>
-std::vector<T> run_with_every_team(const std::vector<T>& start, Kernel kernel, ScratchBytes scratch_bytes) {
+std::vector<T> run_with_every_pool(const std::vector<T>& start, Kernel kernel, ScratchBytes scratch_bytes) {
   std::vector<T> first;
   for (int n = 1; n <= 4; ++n) {
     std::vector<T> out = start;
     Bytes scratch(scratch_bytes(n));
-    team_of(n).run([&](const Part& part) { kernel(part, out.data(), scratch.data()); });
+    pool_of(n).run([&](const Worker& worker) { kernel(worker, out.data(), scratch.data()); });
     if (n == 1) {
       first = out;
     } else {
@@ -82,9 +82,10 @@ std::vector<T> run_with_every_team(const std::vector<T>& start, Kernel kernel, S
   return first;
 }
 template <class T, class Kernel>
-std::vector<T> run_with_every_team(const std::vector<T>& start, Kernel kernel) {
-  return run_with_every_team(
-      start, [&](const Part& part, T* out, std::byte*) { kernel(part, out); }, [](int) { return std::size_t{0}; });
+std::vector<T> run_with_every_pool(const std::vector<T>& start, Kernel kernel) {
+  return run_with_every_pool(
+      start, [&](const Worker& worker, T* out, std::byte*) { kernel(worker, out); },
+      [](int) { return std::size_t{0}; });
 }
 
 }  // namespace unroll::cpu

@@ -20,17 +20,17 @@ inline void check_packed_columns(const Matmul& mm, const void* a, const void* b,
   const std::int64_t group = mm.n / groups;
   for (const Range own : {Range{0, group}, Range{3, 20}, Range{group - 1, group}, Range{0, 32}}) {
     const std::int64_t width = own.end - own.begin;
-    Matmul part = mm;
-    part.n = part.c_stride = groups * width;
-    Bytes columns(packed_bytes(part)), scratch(packed_scratch_bytes(part));
-    std::vector<float> c(static_cast<std::size_t>(mm.m * part.n));
+    Matmul worker = mm;
+    worker.n = worker.c_stride = groups * width;
+    Bytes columns(packed_bytes(worker)), scratch(packed_scratch_bytes(worker));
+    std::vector<float> c(static_cast<std::size_t>(mm.m * worker.n));
     run_pack_columns(mm, b, groups, own, columns.data());
-    run_packed(part, a, columns.data(), c.data(), Part{}, scratch.data());
+    run_packed(worker, a, columns.data(), c.data(), Worker{}, scratch.data());
     int wrong = 0;
     for (std::int64_t i = 0; i < mm.m; ++i)
-      for (std::int64_t j = 0; j < part.n; ++j) {
+      for (std::int64_t j = 0; j < worker.n; ++j) {
         const std::int64_t column = j / width * group + own.begin + j % width;
-        wrong += c[static_cast<std::size_t>(i * part.n + j)] != whole[static_cast<std::size_t>(i * mm.n + column)];
+        wrong += c[static_cast<std::size_t>(i * worker.n + j)] != whole[static_cast<std::size_t>(i * mm.n + column)];
       }
     CHECK(wrong == 0);
   }

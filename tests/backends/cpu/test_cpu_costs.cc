@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls are said to cost: exact with rates that are easy to reckon with.
+// What calls are said to cost: exact for a machine that is easy to reckon with.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,18 +13,19 @@ namespace unroll {
 namespace {
 
 using cpu::Costs;
-using cpu::Rates;
+using cpu::MachineModel;
 using cpu::Share;
 
 // Nothing costs anything.
-Rates no_rates() {
-  Rates rates{};
-  rates.f32.panel_columns = rates.bf16.panel_columns = rates.f32.panels_at_once = rates.bf16.panels_at_once = 32;
-  rates.f32.tile_rows = 12;
-  rates.bf16.tile_rows = 32;
-  rates.element_ns.assign(op_table().size(), 0);
-  rates.cache_bytes = {1000, 10'000, 100'000, ~std::size_t{0}};
-  return rates;
+MachineModel no_machine() {
+  MachineModel machine{};
+  machine.f32.panel_columns = machine.f32.panels_at_once = 32;
+  machine.bf16.panel_columns = machine.bf16.panels_at_once = 32;
+  machine.f32.tile_rows = 12;
+  machine.bf16.tile_rows = 32;
+  machine.element_ns.assign(op_table().size(), 0);
+  machine.cache_bytes = {1000, 10'000, 100'000, ~std::size_t{0}};
+  return machine;
 }
 
 struct Planned {
@@ -46,59 +47,59 @@ struct Planned {
 };
 
 TEST_CASE("a product costs its tiles: panels of columns, rows of equal height, each k") {
-  Rates rates = no_rates();
+  MachineModel machine = no_machine();
   for (std::size_t i = 0; i < cpu::k_tile_rows; ++i) {
-    rates.f32.first_rows_ns[i] = static_cast<double>(i + 1);
-    rates.f32.next_rows_ns[i] = 0.5 * static_cast<double>(i + 1);
+    machine.f32.first_rows_ns[i] = static_cast<double>(i + 1);
+    machine.f32.next_rows_ns[i] = 0.5 * static_cast<double>(i + 1);
   }
   Planned p;
   p.finish(matmul(p.graph.input("a", {DType::f32, {36, 10}}), p.graph.input("b", {DType::f32, {10, 70}})));
   // 3 panels; 12 rows first and twice 12 rows next.
-  CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * (12 + 6 + 6)));
+  CHECK(Costs(machine, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * (12 + 6 + 6)));
   SUBCASE("and packing its second operand, each element once") {
-    rates.f32.pack_ns = 2;
-    CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(720 + 2 * 10 * 70));
+    machine.f32.pack_ns = 2;
+    CHECK(Costs(machine, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(720 + 2 * 10 * 70));
   }
   SUBCASE("which parts share by panels") {
-    CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 3) == doctest::Approx(720.0 / 3));
+    CHECK(Costs(machine, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 3) == doctest::Approx(720.0 / 3));
   }
 }
 
 TEST_CASE("a product of bf16 costs the tiles of its own kernel") {
-  Rates rates = no_rates();
+  MachineModel machine = no_machine();
   for (std::size_t i = 0; i < cpu::k_tile_rows; ++i) {
-    rates.f32.first_rows_ns[i] = rates.f32.next_rows_ns[i] = 100;
-    rates.bf16.first_rows_ns[i] = static_cast<double>(i + 1);
+    machine.f32.first_rows_ns[i] = machine.f32.next_rows_ns[i] = 100;
+    machine.bf16.first_rows_ns[i] = static_cast<double>(i + 1);
   }
   Planned p;
   p.finish(matmul(p.graph.input("a", {DType::bf16, {32, 10}}), p.graph.input("b", {DType::bf16, {10, 70}})));
-  CHECK(Costs(rates, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * 32));
+  CHECK(Costs(machine, *p.plan).call_ns(p.find(Op::matmul), Share::calls, 1) == doctest::Approx(3 * 10 * 32));
 }
 
 TEST_CASE("an elementwise group costs its operations, each element and each tile") {
-  Rates rates = no_rates();
-  rates.element_ns[static_cast<std::size_t>(Op::tanh)] = 3;
-  rates.element_ns[static_cast<std::size_t>(Op::mul)] = 1;
+  MachineModel machine = no_machine();
+  machine.element_ns[static_cast<std::size_t>(Op::tanh)] = 3;
+  machine.element_ns[static_cast<std::size_t>(Op::mul)] = 1;
   Planned p;
   const Value x = p.graph.input("x", {DType::f32, {4, 1024}});
   p.finish(tanh(x) * x);
   const std::int32_t group = p.find(Op::fused);
-  CHECK(Costs(rates, *p.plan).call_ns(group, Share::calls, 1) == doctest::Approx(4 * 4096));
-  CHECK(Costs(rates, *p.plan).call_ns(group, Share::columns, 2) == doctest::Approx(2 * 4096));
-  CHECK(Costs(rates, *p.plan).call_ns(group, Share::none, 2) == doctest::Approx(4 * 4096));
-  rates.operation_ns = 10;
-  CHECK(Costs(rates, *p.plan).call_ns(group, Share::calls, 1) == doctest::Approx(4 * 4096 + 4 * 2 * 10));
+  CHECK(Costs(machine, *p.plan).call_ns(group, Share::calls, 1) == doctest::Approx(4 * 4096));
+  CHECK(Costs(machine, *p.plan).call_ns(group, Share::columns, 2) == doctest::Approx(2 * 4096));
+  CHECK(Costs(machine, *p.plan).call_ns(group, Share::none, 2) == doctest::Approx(4 * 4096));
+  machine.operation_ns = 10;
+  CHECK(Costs(machine, *p.plan).call_ns(group, Share::calls, 1) == doctest::Approx(4 * 4096 + 4 * 2 * 10));
 }
 
 TEST_CASE("a value is read from the smallest cache that holds what was touched since") {
   const auto read_in = [](std::int64_t n) {
-    Rates rates = no_rates();
-    rates.one = {{{0, 0}, {1, 0}, {10, 0}, {100, 0}}};
+    MachineModel machine = no_machine();
+    machine.one = {{{0, 0}, {1, 0}, {10, 0}, {100, 0}}};
     Planned p;
     const Value x = p.graph.input("x", {DType::f32, {n}});
     p.finish(reduce_sum(x, {0}));
     const double bytes = 4 * static_cast<double>(n);
-    return Costs(rates, *p.plan).call_ns(p.find(Op::reduce_sum), Share::calls, 1) / bytes;
+    return Costs(machine, *p.plan).call_ns(p.find(Op::reduce_sum), Share::calls, 1) / bytes;
   };
   CHECK(read_in(100) == doctest::Approx(0));
   CHECK(read_in(1000) == doctest::Approx(1));
@@ -109,12 +110,12 @@ TEST_CASE("a value is read from the smallest cache that holds what was touched s
 }
 
 TEST_CASE("what is only another name of memory costs nothing") {
-  Rates rates = no_rates();
-  rates.call_ns = 1;
+  MachineModel machine = no_machine();
+  machine.call_ns = 1;
   Planned p;
   const Value x = p.graph.input("x", {DType::f32, {4, 6}});
   p.finish(tanh(reshape(slice(x, 0, 1, 2), {12})));
-  const Costs costs(rates, *p.plan);
+  const Costs costs(machine, *p.plan);
   double sum = 0;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.plan->graph->nodes().size()); ++i)
     sum += costs.call_ns(i, Share::calls, 1);
@@ -125,10 +126,10 @@ TEST_CASE("calls on nothing cost a finite time, so that branches of them can be 
   Planned p;
   const Value none = p.graph.input("none", {DType::f32, {3, 0}}), some = p.graph.input("some", {DType::f32, {0, 4}});
   p.finish(tanh(matmul(none, some)) + reduce_sum(exp(none), {1}, true));
-  const Costs costs(cpu::usual_rates(), *p.plan);
+  const Costs costs(cpu::usual_machine(), *p.plan);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.plan->graph->nodes().size()); ++i)
     for (const int parts : {1, 2}) CHECK(std::isfinite(costs.call_ns(i, Share::calls, parts)));
-  CHECK(std::isfinite(cpu::plan_ns(cpu::usual_rates(), *p.plan, 2)));
+  CHECK(std::isfinite(cpu::plan_ns(cpu::usual_machine(), *p.plan, 2)));
 }
 
 Program lstm_program(Backend& backend) {

@@ -300,7 +300,7 @@ void check_program(const TileProgram& p, bool in_place) {
           break;
         }
     }
-    team_of(n).run([&](const Part& part) { program.run(in_pointers, out_pointers, part); });
+    pool_of(n).run([&](const Worker& worker) { program.run(in_pointers, out_pointers, worker); });
     for (std::size_t k = 0; k < outs.size(); ++k) {
       if (!outs[k].empty()) std::memcpy(outs[k].data(), out_pointers[k], outs[k].size());
       if (n == 1) {
@@ -379,8 +379,8 @@ TEST_CASE("swapping two buffers in place works") {
   auto a = random_values<float>(3000), b = random_values<float>(3000);
   const auto old_a = a, old_b = b;
   const Elementwise program(p.source);
-  team_of(2).run([&](const Part& part) {
-    program.run(std::array<const void*, 2>{a.data(), b.data()}, std::array<void*, 2>{a.data(), b.data()}, part);
+  pool_of(2).run([&](const Worker& worker) {
+    program.run(std::array<const void*, 2>{a.data(), b.data()}, std::array<void*, 2>{a.data(), b.data()}, worker);
   });
   CHECK(a == old_b);
   CHECK(b == old_a);
@@ -399,10 +399,10 @@ TEST_CASE("a node and a fused body become programs") {
   std::vector<std::uint8_t> small(350);
   const Node& add = graph.node(y.node().inputs[0].node);
   const Elementwise one(common::expression_of_node(graph, add));
-  team_of(2).run([&](const Part& part) {
+  pool_of(2).run([&](const Worker& worker) {
     const std::array<const void*, 2> in{xs.data(), biases.data()};
-    program.run(in, std::array<void*, 2>{ys.data(), small.data()}, part);
-    one.run(in, std::array<void*, 1>{sums.data()}, part);
+    program.run(in, std::array<void*, 2>{ys.data(), small.data()}, worker);
+    one.run(in, std::array<void*, 1>{sums.data()}, worker);
   });
   for (std::size_t i = 0; i < 350; ++i) {
     CHECK(sums[i] == xs[i] + biases[i % 70]);
@@ -441,7 +441,7 @@ TEST_CASE("an operand with one value per row gives the bits of one with all its 
       for (const std::size_t i : {2, 3}) source.inputs[i].strides = {1, 0};
     std::vector<float> z(R * C);
     const std::array<const void*, 4> in{x.data(), y.data(), (per_row ? r : all_r).data(), (per_row ? s : all_s).data()};
-    team_of(2).run([&](const Part& part) { Elementwise(source).run(in, std::array<void*, 1>{z.data()}, part); });
+    pool_of(2).run([&](const Worker& worker) { Elementwise(source).run(in, std::array<void*, 1>{z.data()}, worker); });
     return z;
   };
   for (const auto& each : bodies) {

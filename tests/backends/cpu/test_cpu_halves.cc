@@ -68,10 +68,10 @@ void check_product(DType dtype, const Sizes& s, bool ta, bool tb) {
   mm.result = DTypeOf<T>::value;
   const Tensor a = random_halves(dtype, a_type.shape.elements()), b = random_halves(dtype, b_type.shape.elements());
   const std::int64_t batch = s.batch < 0 ? 1 : s.batch, n = batch * s.m * s.n;
-  const auto c = run_with_every_team(
+  const auto c = run_with_every_pool(
       std::vector<T>(static_cast<std::size_t>(n)),
-      [&](const Part& part, T* out, std::byte* scratch) {
-        run_matmul(mm, a.bytes().data(), b.bytes().data(), out, scratch, part);
+      [&](const Worker& worker, T* out, std::byte* scratch) {
+        run_matmul(mm, a.bytes().data(), b.bytes().data(), out, scratch, worker);
       },
       [&](int parts) { return matmul_scratch_bytes(mm, parts); });
   Tensor results(mm.result, Shape{n});
@@ -109,11 +109,11 @@ void check_packed(DType dtype, std::int64_t m, std::int64_t k, bool transposed) 
   const Matmul mm = make_matmul(matrix(dtype, -1, m, k, false), matrix(dtype, -1, k, n, transposed), false, transposed);
   const Tensor a = random_halves(dtype, m * k), b = random_halves(dtype, k * n);
   Bytes packed(packed_bytes(mm)), scratch(4 * packed_scratch_bytes(mm));
-  run_pack(mm, b.bytes().data(), packed.data(), Part{});
-  const auto whole = run_with_every_team(
-      std::vector<float>(static_cast<std::size_t>(m * n)), [&](const Part& part, float* out) {
-        std::byte* own = scratch.data() + static_cast<std::size_t>(part.index) * packed_scratch_bytes(mm);
-        run_packed(mm, a.bytes().data(), packed.data(), out, part, own);
+  run_pack(mm, b.bytes().data(), packed.data(), Worker{});
+  const auto whole = run_with_every_pool(
+      std::vector<float>(static_cast<std::size_t>(m * n)), [&](const Worker& worker, float* out) {
+        std::byte* own = scratch.data() + static_cast<std::size_t>(worker.index) * packed_scratch_bytes(mm);
+        run_packed(mm, a.bytes().data(), packed.data(), out, worker, own);
       });
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
@@ -162,7 +162,7 @@ TEST_CASE("what lies behind a row's last number in memory counts for nothing") {
       for (std::int64_t i = 0; i < a.elements(); ++i) a.set(i, i % stride < k ? 2 : NAN);
       std::vector<float> c(m * n);
       Bytes scratch(matmul_scratch_bytes(mm, 1));
-      run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Part{});
+      run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Worker{});
       for (const float x : c) CHECK(x == 2 * static_cast<float>(k));
     }
   });
@@ -175,7 +175,7 @@ TEST_CASE("emulated tiles give the bits of the processor's") {
   const auto product = [&] {
     std::vector<float> c(static_cast<std::size_t>(m * n));
     Bytes scratch(matmul_scratch_bytes(mm, 1));
-    run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Part{});
+    run_matmul(mm, a.bytes().data(), b.bytes().data(), c.data(), scratch.data(), Worker{});
     return c;
   };
   const Products tiles(Bf16Products::tiles);

@@ -47,7 +47,7 @@ void check_copy(const Shape& shape) {
   const auto start = random_values<T>(dst_elements, 0, 100);
   const Copy copy = make_copy(DTypeOf<T>::value, shape, src, dst);
   const auto got =
-      run_with_every_team(start, [&](const Part& part, T* out) { run_copy(copy, from.data(), out, part); });
+      run_with_every_pool(start, [&](const Worker& worker, T* out) { run_copy(copy, from.data(), out, worker); });
   auto wanted = start;
   for (std::int64_t e = 0; e < shape.elements(); ++e)
     wanted[static_cast<std::size_t>(offset(shape, dst, e))] = from[static_cast<std::size_t>(offset(shape, src, e))];
@@ -60,9 +60,9 @@ void check_reduce(Op op, const Shape& shape, const Ints& axes) {
   Shape kept = shape;
   for (const std::int64_t axis : axes) kept = kept.with(static_cast<int>(axis), 1);
   const Reduce reduce = make_reduce(op, {DTypeOf<T>::value, shape}, axes);
-  const auto got = run_with_every_team(
+  const auto got = run_with_every_pool(
       std::vector<T>(static_cast<std::size_t>(kept.elements()), T{77}),
-      [&](const Part& part, T* out, std::byte* scratch) { run_reduce(reduce, x.data(), out, scratch, part); },
+      [&](const Worker& worker, T* out, std::byte* scratch) { run_reduce(reduce, x.data(), out, scratch, worker); },
       [&](int parts) { return reduce_scratch_bytes(reduce, parts); });
   const Strides to = broadcast_strides(kept, shape);
   const bool sum = op == Op::reduce_sum;
@@ -102,8 +102,8 @@ TEST_CASE("copies between any strides agree with a plain loop") {
 TEST_CASE("fill writes every element and nothing else") {
   for (const std::int64_t n : {0, 1, 63, 1000}) {
     const auto got =
-        run_with_every_team(std::vector<double>(static_cast<std::size_t>(n) + 5, 1.0),
-                            [&](const Part& part, double* out) { run_fill(DType::f64, 2.5, n, out, part); });
+        run_with_every_pool(std::vector<double>(static_cast<std::size_t>(n) + 5, 1.0),
+                            [&](const Worker& worker, double* out) { run_fill(DType::f64, 2.5, n, out, worker); });
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i < static_cast<std::size_t>(n) ? 2.5 : 1.0));
   }
 }
@@ -133,18 +133,18 @@ TEST_CASE("reductions over any axes agree with a plain loop") {
 TEST_CASE("an i32 sum wraps and a maximum keeps a NaN") {
   const std::vector<std::int32_t> big(3, std::numeric_limits<std::int32_t>::max());
   std::int32_t sum = 0;
-  run_reduce(make_reduce(Op::reduce_sum, {DType::i32, {3}}, Ints{0}), big.data(), &sum, nullptr, Part{});
+  run_reduce(make_reduce(Op::reduce_sum, {DType::i32, {3}}, Ints{0}), big.data(), &sum, nullptr, Worker{});
   CHECK(sum == 0x7ffffffd);
   for (const std::int64_t n : {5, 40, 200})
     for (std::int64_t at = 0; at < n; at += 3) {
       auto x = random_values<float>(n * 20);
       x[static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
       float largest = 0;
-      run_reduce(make_reduce(Op::reduce_max, {DType::f32, {n}}, Ints{0}), x.data(), &largest, nullptr, Part{});
+      run_reduce(make_reduce(Op::reduce_max, {DType::f32, {n}}, Ints{0}), x.data(), &largest, nullptr, Worker{});
       CHECK(std::isnan(largest));
       std::vector<float> columns(static_cast<std::size_t>(n));
       run_reduce(make_reduce(Op::reduce_max, {DType::f32, {20, n}}, Ints{0}), x.data(), columns.data(), nullptr,
-                 Part{});
+                 Worker{});
       for (std::int64_t j = 0; j < n; ++j) CHECK(std::isnan(columns[static_cast<std::size_t>(j)]) == (j == at));
     }
 }
@@ -159,8 +159,8 @@ TEST_CASE("argmax finds the first of the largest, and a NaN first of all") {
     for (auto& v : x) v = random_int(0, 30) ? std::floor(v) : std::numeric_limits<float>::quiet_NaN();
     const Argmax argmax = make_argmax({DType::f32, shape}, axis);
     const std::vector<std::int32_t> start(static_cast<std::size_t>(argmax.outer * argmax.inner), -1);
-    const auto got = run_with_every_team(
-        start, [&](const Part& part, std::int32_t* out) { run_argmax(argmax, x.data(), out, part); });
+    const auto got = run_with_every_pool(
+        start, [&](const Worker& worker, std::int32_t* out) { run_argmax(argmax, x.data(), out, worker); });
     for (std::int64_t e = 0; e < argmax.outer * argmax.inner; ++e) {
       const auto value = [&](std::int64_t k) {
         return x[static_cast<std::size_t>((e / argmax.inner * argmax.axis + k) * argmax.inner + e % argmax.inner)];
@@ -183,12 +183,14 @@ TEST_CASE("gather reads rows and scatter_add adds them in order; numbers out of 
       return index >= 0 && index < rows;
     };
     const auto table = random_values<float>(rows * row), updates = random_values<float>(n * row);
-    const auto gathered = run_with_every_team(
+    const auto gathered = run_with_every_pool(
         std::vector<float>(static_cast<std::size_t>(n * row), 9),
-        [&](const Part& part, float* out) { run_gather(indices.data(), n, rows, row * 4, table.data(), out, part); });
-    const auto scattered = run_with_every_team(
-        std::vector<float>(static_cast<std::size_t>(rows * row), 9), [&](const Part& part, float* out) {
-          run_scatter_add(DType::f32, indices.data(), n, rows, row, updates.data(), out, part);
+        [&](const Worker& worker, float* out) {
+          run_gather(indices.data(), n, rows, row * 4, table.data(), out, worker);
+        });
+    const auto scattered = run_with_every_pool(
+        std::vector<float>(static_cast<std::size_t>(rows * row), 9), [&](const Worker& worker, float* out) {
+          run_scatter_add(DType::f32, indices.data(), n, rows, row, updates.data(), out, worker);
         });
     std::vector<float> sums(static_cast<std::size_t>(rows * row));
     for (std::int64_t i = 0; i < n; ++i)
@@ -205,8 +207,8 @@ TEST_CASE("gather reads rows and scatter_add adds them in order; numbers out of 
 TEST_CASE("iota counts along its axis") {
   const Shape shape{3, 40, 5};
   for (int axis = 0; axis < 3; ++axis) {
-    const auto got = run_with_every_team(std::vector<std::int32_t>(600), [&](const Part& part, std::int32_t* out) {
-      run_iota(shape, axis, out, part);
+    const auto got = run_with_every_pool(std::vector<std::int32_t>(600), [&](const Worker& worker, std::int32_t* out) {
+      run_iota(shape, axis, out, worker);
     });
     for (int e = 0; e < 600; ++e)
       CHECK(got[static_cast<std::size_t>(e)] == (axis == 0 ? e / 200 : axis == 1 ? e / 5 % 40 : e % 5));
@@ -225,9 +227,11 @@ TEST_CASE("Philox gives the published words") {
 TEST_CASE("random_uniform is Philox by element, with and without a step") {
   const std::int32_t key[] = {-5, 77, 123456};
   const auto check = [&](std::int64_t n, std::int32_t step) {
-    const auto got = run_with_every_team(
+    const auto got = run_with_every_pool(
         std::vector<float>(static_cast<std::size_t>(n)),
-        [&](const Part& part, float* out) { run_random_uniform(key, step < 0 ? nullptr : &step, 42, n, out, part); });
+        [&](const Worker& worker, float* out) {
+          run_random_uniform(key, step < 0 ? nullptr : &step, 42, n, out, worker);
+        });
     for (std::int64_t e = 0; e < n; ++e) {
       const auto index = static_cast<std::uint64_t>(std::max(step, 0) * n + e);
       const auto words =

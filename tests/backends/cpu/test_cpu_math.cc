@@ -64,7 +64,7 @@ constexpr std::size_t k_batch = 8192;
 template <class T, class Reference>
 void measure(const Elementwise& program, Reference reference, const std::vector<T>& x, Worst<T>& worst) {
   std::vector<T> y(k_batch);
-  program.run(std::array<const void*, 1>{x.data()}, std::array<void*, 1>{y.data()}, Part{});
+  program.run(std::array<const void*, 1>{x.data()}, std::array<void*, 1>{y.data()}, Worker{});
   for (std::size_t i = 0; i < k_batch; ++i) {
     const double ulp = ulps(y[i], reference(x[i]));
     if (!(ulp <= worst.ulp)) worst = {ulp, x[i]};
@@ -137,7 +137,7 @@ void check_edges(Op op) {
       wanted{row.at_minus_infinity, row.at_zero, row.at_zero, row.at_infinity, nan, nan};
   std::vector<T> y(x.size());
   program_of<T>(op, static_cast<std::int64_t>(x.size()))
-      .run(std::array<const void*, 1>{x.data()}, std::array<void*, 1>{y.data()}, Part{});
+      .run(std::array<const void*, 1>{x.data()}, std::array<void*, 1>{y.data()}, Worker{});
   for (std::size_t i = 0; i < wanted.size(); ++i)
     CHECK_MESSAGE((y[i] == wanted[i] || (std::isnan(y[i]) && std::isnan(wanted[i]))), op_info(op).name, " of ", x[i]);
   if (op == Op::log || op == Op::log1p) CHECK(std::isnan(y[6]));

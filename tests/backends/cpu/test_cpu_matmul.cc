@@ -32,9 +32,11 @@ void check_product(const Sizes& s, bool ta, bool tb, bool batched_b) {
   const auto b = random_values<T>(b_type.shape.elements());
   const std::int64_t batch = s.batch < 0 ? 1 : s.batch;
   const std::vector<T> start(static_cast<std::size_t>(batch * s.m * s.n), std::numeric_limits<T>::quiet_NaN());
-  const auto c = run_with_every_team(
+  const auto c = run_with_every_pool(
       start,
-      [&](const Part& part, T* out, std::byte* scratch) { run_matmul(mm, a.data(), b.data(), out, scratch, part); },
+      [&](const Worker& worker, T* out, std::byte* scratch) {
+        run_matmul(mm, a.data(), b.data(), out, scratch, worker);
+      },
       [&](int parts) { return matmul_scratch_bytes(mm, parts); });
   const std::string what = a_type.text() + " x " + b_type.text() + (ta ? " ta" : "") + (tb ? " tb" : "");
   const std::int64_t step = 1 + batch * s.m * s.n / 3000;  // big results are sampled
@@ -82,9 +84,11 @@ TEST_CASE("leading dimensions broadcast") {
   const Matmul mm = make_matmul(a_type, b_type, false, false);
   CHECK(mm.batch == Shape{2, 5});
   const auto a = random_values<float>(24), b = random_values<float>(120);
-  const auto c = run_with_every_team(
+  const auto c = run_with_every_pool(
       std::vector<float>(180),
-      [&](const Part& part, float* out, std::byte* scratch) { run_matmul(mm, a.data(), b.data(), out, scratch, part); },
+      [&](const Worker& worker, float* out, std::byte* scratch) {
+        run_matmul(mm, a.data(), b.data(), out, scratch, worker);
+      },
       [&](int parts) { return matmul_scratch_bytes(mm, parts); });
   for (std::size_t e = 0; e < 180; ++e) {
     const std::size_t x = e / 90, y = e / 18 % 5, i = e / 6 % 3, j = e % 6;
@@ -106,12 +110,12 @@ TEST_CASE("a packed b with row strides agrees with a plain loop") {
     const auto a = random_values<float>(m * mm.a_stride), b = random_values<float>((tb ? n : k) * mm.b_stride);
     const auto start = random_values<float>(m * mm.c_stride);
     const std::size_t bytes = packed_bytes(mm);
-    const auto c = run_with_every_team(
+    const auto c = run_with_every_pool(
         start,
-        [&](const Part& part, float* out, std::byte* packed) {
-          run_pack(mm, b.data(), packed, part);
-          part.sync();
-          run_packed(mm, a.data(), packed, out, part);
+        [&](const Worker& worker, float* out, std::byte* packed) {
+          run_pack(mm, b.data(), packed, worker);
+          worker.sync();
+          run_packed(mm, a.data(), packed, out, worker);
         },
         [&](int) { return bytes; });
     for (std::int64_t r = 0; r < m; ++r)
@@ -133,7 +137,7 @@ TEST_CASE("a packed b with row strides agrees with a plain loop") {
   }
 }
 
-TEST_CASE("columns packed by part give the bits of the whole product") {
+TEST_CASE("columns packed by worker give the bits of the whole product") {
   const std::int64_t m = 5, k = 70, group = 37, groups = 3;
   for (const bool transposed : {false, true}) {
     const Type a_type = matrix(DType::f32, -1, m, k, false),
@@ -142,8 +146,8 @@ TEST_CASE("columns packed by part give the bits of the whole product") {
     const auto a = random_values<float>(m * k), b = random_values<float>(k * groups * group);
     Bytes packed(packed_bytes(mm));
     std::vector<float> whole(static_cast<std::size_t>(m * groups * group));
-    run_pack(mm, b.data(), packed.data(), Part{});
-    run_packed(mm, a.data(), packed.data(), whole.data(), Part{});
+    run_pack(mm, b.data(), packed.data(), Worker{});
+    run_packed(mm, a.data(), packed.data(), whole.data(), Worker{});
     check_packed_columns(mm, a.data(), b.data(), groups, whole);
   }
 }
@@ -173,10 +177,10 @@ TEST_CASE("NaN and infinity reach exactly their row or column, and zeros are mul
       b[static_cast<std::size_t>(tb ? column * k + 2 : 2 * n + column)] = nan;         // 0 * NaN
       b[static_cast<std::size_t>(tb ? 1 * k + 3 : 3 * n + 1)] = infinity;              // 0 * inf
       a[static_cast<std::size_t>(ta ? (k - 1) * m + row : row * k + k - 1)] = infinity;  // inf * 1
-      const auto c = run_with_every_team(
+      const auto c = run_with_every_pool(
           std::vector<float>(static_cast<std::size_t>(m * n)),
-          [&](const Part& part, float* out, std::byte* scratch) {
-            run_matmul(mm, a.data(), b.data(), out, scratch, part);
+          [&](const Worker& worker, float* out, std::byte* scratch) {
+            run_matmul(mm, a.data(), b.data(), out, scratch, worker);
           },
           [&](int parts) { return matmul_scratch_bytes(mm, parts); });
       for (std::int64_t i = 0; i < m; ++i)

@@ -24,14 +24,14 @@ const OpenBlas* opened() {
   }
 }
 
-void check_refused(const std::string& file, const std::string& part) {
+void check_refused(const std::string& file, const std::string& worker) {
   CAPTURE(file);
   try {
     open_blas(file);
-    FAIL("must throw: ", part);
+    FAIL("must throw: ", worker);
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::device);
-    CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, e.what());
+    CHECK_MESSAGE(std::string(e.what()).find(worker) != std::string::npos, e.what());
     CHECK(std::string(e.what()).find("libopenblas0-pthread") != std::string::npos);
   }
 }
@@ -56,9 +56,9 @@ void check_product(const OpenBlas& blas, const Sizes& s, bool ta, bool tb, std::
   const auto a = random_values<float>((ta ? s.k : s.m) * mm.a_stride);
   const auto b = random_values<float>((tb ? s.n : s.k) * mm.b_stride);
   const float untouched = 7;
-  const auto c = run_with_every_team(std::vector<float>(static_cast<std::size_t>(s.m * mm.c_stride), untouched),
-                                     [&](const Part& part, float* out) {
-                                       run_openblas(blas, mm, a.data(), b.data(), out, part);
+  const auto c = run_with_every_pool(std::vector<float>(static_cast<std::size_t>(s.m * mm.c_stride), untouched),
+                                     [&](const Worker& worker, float* out) {
+                                       run_openblas(blas, mm, a.data(), b.data(), out, worker);
                                      });
   const std::int64_t step = 1 + s.m * s.n / 2000;
   int wrong = 0;
@@ -114,7 +114,7 @@ TEST_CASE("a library that cannot be used is refused with the reason and what to 
   check_refused(bad("with_openmp"), "built with OpenMP");
 }
 
-TEST_CASE("products of OpenBLAS agree with a plain loop, transposed and strided, with the same bits in every team") {
+TEST_CASE("products of OpenBLAS agree with a plain loop, transposed and strided, with the same bits in every pool") {
   const OpenBlas* blas = opened();
   if (!blas) return;
   for (const Sizes& s : {Sizes{1, 1, 1}, {128, 128, 4096}, {130, 1100, 70}, {1500, 37, 130}, {512, 1024, 128},

@@ -224,10 +224,10 @@ TEST_CASE("a choice that is made again, in any run, changes no bit") {
       const Trained t = trained(bidirectional ? "gru" : "lstm", 24, bidirectional);
       const auto made = plan(*t.graph, *host);
       CHECK(made->forks.empty() != bidirectional);
-      cpu::Team team(3);
+      cpu::ThreadPool pool(3);
       cpu::BackendState state;
       state.retry = k_retry_always;  // after every eight runs
-      cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size(), alone_ns});
+      cpu::ProgramExecutable<cpu::ThreadPool> executable(made, pool, state, {pool.size(), alone_ns});
       const Bound bound(*made->graph, *host, t.inputs);
       const Bindings& bindings = bound.bindings;
       const TensorMap one = evaluate(*t.graph, *make_backend("cpu", {.threads = 1}), t.inputs);
@@ -264,10 +264,10 @@ TEST_CASE("one thread is tried at once where several gain little, and later wher
   for (const Row& row : {Row{1, never, true}, Row{1e12, never, false}, Row{1e12, k_retry_always, true},
                          Row{0, k_retry_always, false}}) {
     CAPTURE(row.alone_ns);
-    cpu::Team team(2);
+    cpu::ThreadPool pool(2);
     cpu::BackendState state;
     state.retry = row.retry;
-    cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size(), row.alone_ns});
+    cpu::ProgramExecutable<cpu::ThreadPool> executable(made, pool, state, {pool.size(), row.alone_ns});
     const std::size_t first = executable.workspace_bytes();
     bool tried = false;
     // The first check needs 8 ms of runs.
@@ -306,7 +306,7 @@ TEST_CASE("a product without columns runs in every schedule") {
     CHECK_NOTHROW(Program(g, *make_backend("cpu", testing::scheduled(2, schedule))));
 }
 
-TEST_CASE("a cell with layer norms runs by rows too: its row groups are blocks of a part's own rows") {
+TEST_CASE("a cell with layer norms runs by rows too: its fused reductions are blocks of a part's own rows") {
   const auto backend = make_backend("cpu", testing::scheduled(2, "rows"));
   for (const std::string cell : {"lstm", "lnlstm"}) {
     const auto scans = scans_of(trained(cell, 64), *backend, 1);
@@ -320,12 +320,12 @@ TEST_CASE("timings of the first runs choose a schedule, for later executables to
   const Trained t = trained("lstm", 24);
   const auto made = plan(*t.graph, *host);
   const Bound bound(*made->graph, *host, t.inputs);
-  cpu::Team team(2);
+  cpu::ThreadPool pool(2);
   cpu::BackendState state;
-  cpu::ProgramExecutable<cpu::Team> executable(made, team, state, {team.size()});
+  cpu::ProgramExecutable<cpu::ThreadPool> executable(made, pool, state, {pool.size()});
   for (int run = 0; run < 20; ++run) executable.run(bound.bindings);
   const auto first = scans_in(executable);
-  const auto second = scans_in(cpu::ProgramExecutable<cpu::Team>(made, team, state, {team.size()}));
+  const auto second = scans_in(cpu::ProgramExecutable<cpu::ThreadPool>(made, pool, state, {pool.size()}));
   REQUIRE(first.size() == 2);
   for (std::size_t i = 0; i < first.size(); ++i) {
     CHECK_MESSAGE(says(first[i], " ms ("), first[i]);

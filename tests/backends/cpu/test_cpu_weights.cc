@@ -37,8 +37,8 @@ void check_product(const Sizes& s, bool transposed, WeightFormat format) {
   WeightStore store;
   const auto packed = store.get(b, mm, format);
   const std::vector<float> start(static_cast<std::size_t>(s.m * s.n), std::numeric_limits<float>::quiet_NaN());
-  const auto c = run_with_every_team(
-      start, [&](const Part& part, float* out, std::byte*) { run_weights(mm, a.data(), *packed, out, part); },
+  const auto c = run_with_every_pool(
+      start, [&](const Worker& worker, float* out, std::byte*) { run_weights(mm, a.data(), *packed, out, worker); },
       [](int) { return std::size_t{0}; });
   const std::string what = a_type.text() + " x " + b_type.text();
   // At most half a unit of 16 bits of the largest activation, which is below 1, times the weight.
@@ -92,7 +92,7 @@ TEST_CASE("weights of zeros stay zeros, and a weight is packed once for all who 
   CHECK(store.get(zeros, mm, WeightFormat::bf16) != packed);
   const float a[] = {1, 2, 3};
   float c[] = {7, 7};
-  run_weights(mm, a, *packed, c, Part{});
+  run_weights(mm, a, *packed, c, Worker{});
   CHECK(c[0] == 0);
   CHECK(c[1] == 0);
 }
@@ -109,7 +109,7 @@ TEST_CASE("an activation that is not finite is seen in its own row's results and
         for (const std::int64_t at : {std::int64_t{3}, k - 1}) {
           std::vector<float> a(static_cast<std::size_t>(2 * k), 1), c(static_cast<std::size_t>(2 * n), 0);
           a[static_cast<std::size_t>(at)] = odd;
-          run_weights(mm, a.data(), *store.get(b, mm, format), c.data(), Part{});
+          run_weights(mm, a.data(), *store.get(b, mm, format), c.data(), Worker{});
           for (std::size_t i = 0; i < c.size(); ++i) CHECK(std::isfinite(c[i]) == (i >= static_cast<std::size_t>(n)));
         }
   });
@@ -126,7 +126,7 @@ TEST_CASE("activations of every size keep their products with int8 weights") {
     for (const float size : {1e-30f, 1e-6f, 1.0f, 1e30f}) {
       const std::vector<float> a(static_cast<std::size_t>(k), -size);
       std::vector<float> c(static_cast<std::size_t>(n), 0);
-      run_weights(mm, a.data(), *packed, c.data(), Part{});
+      run_weights(mm, a.data(), *packed, c.data(), Worker{});
       for (const float sum : c) CHECK(sum == doctest::Approx(0.25 * size * static_cast<double>(k)));
     }
   });

@@ -24,7 +24,7 @@ std::shared_ptr<const Plan> lstm_plan(const Sizes& s, Backend& backend) {
 
 TEST_CASE("a barrier a step is too much for a small cell and nothing for a large one") {
   const auto backend = make_backend("cpu", {.threads = 2});
-  const auto pays = [&](const Sizes& s) { return cpu::threads_pay(cpu::usual_rates(), *lstm_plan(s, *backend), 2); };
+  const auto pays = [&](const Sizes& s) { return cpu::threads_pay(cpu::usual_machine(), *lstm_plan(s, *backend), 2); };
   CHECK_FALSE(pays({63, 1, 24, 32}));
   CHECK_FALSE(pays({100, 1, 40, 64}));
   CHECK(pays({100, 1, 128, 256}));
@@ -35,7 +35,7 @@ TEST_CASE("a barrier a step is too much for a small cell and nothing for a large
 TEST_CASE("a guess grows with the steps, and with threads by what their barriers cost") {
   const auto backend = make_backend("cpu", {.threads = 1});
   const auto guess = [&](std::int64_t steps, int parts) {
-    return cpu::plan_ns(cpu::usual_rates(), *lstm_plan({steps, 8, 16, 32}, *backend), parts);
+    return cpu::plan_ns(cpu::usual_machine(), *lstm_plan({steps, 8, 16, 32}, *backend), parts);
   };
   CHECK(guess(10, 1) > 0);
   CHECK(guess(1000, 1) / guess(10, 1) > 50);

@@ -19,15 +19,15 @@
 
 using namespace unroll::cpu;
 
-TEST_CASE("every part runs exactly once in every run") {
+TEST_CASE("every worker runs exactly once in every run") {
   for (int n = 1; n <= 5; ++n) {
-    Team team(n);
-    CHECK(team.size() == n);
+    ThreadPool pool(n);
+    CHECK(pool.size() == n);
     std::vector<int> counts(static_cast<std::size_t>(n), 0);
     for (int run = 0; run < 200; ++run)
-      team.run([&](const Part& part) {
-        CHECK(part.count == n);
-        ++counts[static_cast<std::size_t>(part.index)];
+      pool.run([&](const Worker& worker) {
+        CHECK(worker.count == n);
+        ++counts[static_cast<std::size_t>(worker.index)];
       });
     for (const int count : counts) CHECK(count == 200);
   }
@@ -35,85 +35,85 @@ TEST_CASE("every part runs exactly once in every run") {
 
 TEST_CASE("what is written before a barrier is seen after it") {
   for (int n = 1; n <= 4; ++n) {
-    Team team(n);
+    ThreadPool pool(n);
     // A ring: each part adds its left neighbor's last value to its own; two buffers, one barrier per round.
     const auto size = static_cast<std::size_t>(n);
     std::array<std::vector<long>, 2> values{std::vector<long>(size, 1), std::vector<long>(size, 0)};
     const int rounds = 30;
-    team.run([&](const Part& part) {
-      const auto i = static_cast<std::size_t>(part.index);
+    pool.run([&](const Worker& worker) {
+      const auto i = static_cast<std::size_t>(worker.index);
       for (int r = 0; r < rounds; ++r) {
         const auto& from = values[static_cast<std::size_t>(r % 2)];
         values[static_cast<std::size_t>((r + 1) % 2)][i] = from[i] + from[(i + size - 1) % size];
-        part.sync();
+        worker.sync();
       }
     });
     for (const long value : values[0]) CHECK(value == 1L << rounds);
   }
 }
 
-TEST_CASE("an exception of a part reaches the caller and the team stays usable") {
+TEST_CASE("an exception of a worker reaches the caller and the pool stays usable") {
   for (int n = 1; n <= 4; ++n)
     for (int thrower = 0; thrower < n; ++thrower) {
-      Team team(n);
+      ThreadPool pool(n);
       std::string caught;
       try {
-        team.run([&](const Part& part) {
-          part.sync();
-          if (part.index == thrower) throw std::runtime_error("part " + std::to_string(thrower));
-          for (int i = 0; i < 3; ++i) part.sync();
+        pool.run([&](const Worker& worker) {
+          worker.sync();
+          if (worker.index == thrower) throw std::runtime_error("worker " + std::to_string(thrower));
+          for (int i = 0; i < 3; ++i) worker.sync();
         });
       } catch (const std::runtime_error& error) {
         caught = error.what();
       }
-      CHECK(caught == "part " + std::to_string(thrower));
+      CHECK(caught == "worker " + std::to_string(thrower));
       std::atomic<int> ran{0};
-      team.run([&](const Part& part) {
-        part.sync();
+      pool.run([&](const Worker& worker) {
+        worker.sync();
         ++ran;
-        part.sync();
+        worker.sync();
       });
       CHECK(ran == n);
     }
 }
 
 TEST_CASE("threads that went to sleep wake for the next run") {
-  Team team(3);
+  ThreadPool pool(3);
   int total = 0;
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     std::atomic<int> ran{0};
-    team.run([&](const Part&) { ++ran; });
+    pool.run([&](const Worker&) { ++ran; });
     total += ran;
   }
   CHECK(total == 15);
 }
 
 TEST_CASE("a thread that waits long leaves its core to others, at a barrier and at the end of a run") {
-  Team team(2);
+  ThreadPool pool(2);
   const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
   const std::clock_t before = std::clock();  // processor time of all threads
-  team.run([&](const Part& part) {
-    if (part.index == 0) wait();
-    part.sync();
-    if (part.index == 1) wait();
+  pool.run([&](const Worker& worker) {
+    if (worker.index == 0) wait();
+    worker.sync();
+    if (worker.index == 1) wait();
   });
   CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.06);
 }
 
-TEST_CASE("a part that fails wakes those that sleep at a barrier") {
-  Team team(3);
-  CHECK_THROWS_WITH(team.run([&](const Part& part) {
-    if (part.index == 0) {
+TEST_CASE("a worker that fails wakes those that sleep at a barrier") {
+  ThreadPool pool(3);
+  CHECK_THROWS_WITH(pool.run([&](const Worker& worker) {
+    if (worker.index == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       throw std::runtime_error("late");
     }
-    part.sync();
+    worker.sync();
   }), "late");
   int ran = 0;
-  team.run([&](const Part& part) {
-    part.sync();
-    if (part.index == 0) ++ran;
+  pool.run([&](const Worker& worker) {
+    worker.sync();
+    if (worker.index == 0) ++ran;
   });
   CHECK(ran == 1);
 }
@@ -135,46 +135,46 @@ bool holds_in_child(const Work& work) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-bool all_parts_run(Team& team) {
+bool all_parts_run(ThreadPool& pool) {
   std::atomic<int> ran{0};
-  team.run([&](const Part& part) {
-    part.sync();
+  pool.run([&](const Worker& worker) {
+    worker.sync();
     ++ran;
-    part.sync();
+    worker.sync();
   });
-  return ran == team.size();
+  return ran == pool.size();
 }
 
 }  // namespace
 
 TEST_CASE("the child of a fork has threads of its own") {
   for (int n = 1; n <= 4; ++n) {
-    Team team(n);
-    CHECK(holds_in_child([&] { return all_parts_run(team); }));  // before a run
-    CHECK(all_parts_run(team));
-    CHECK(holds_in_child([&] { return all_parts_run(team) && all_parts_run(team); }));
-    CHECK(holds_in_child([&] { return holds_in_child([&] { return all_parts_run(team); }); }));
-    CHECK(all_parts_run(team));
+    ThreadPool pool(n);
+    CHECK(holds_in_child([&] { return all_parts_run(pool); }));  // before a run
+    CHECK(all_parts_run(pool));
+    CHECK(holds_in_child([&] { return all_parts_run(pool) && all_parts_run(pool); }));
+    CHECK(holds_in_child([&] { return holds_in_child([&] { return all_parts_run(pool); }); }));
+    CHECK(all_parts_run(pool));
   }
 }
 
-TEST_CASE("a team can be destroyed in the child of a fork") {
-  auto team = std::make_unique<Team>(3);
-  CHECK(all_parts_run(*team));
+TEST_CASE("a pool can be destroyed in the child of a fork") {
+  auto pool = std::make_unique<ThreadPool>(3);
+  CHECK(all_parts_run(*pool));
   CHECK(holds_in_child([&] {
-    team.reset();
+    pool.reset();
     return true;
   }));
-  CHECK(all_parts_run(*team));
+  CHECK(all_parts_run(*pool));
 }
 
-TEST_CASE("a fork in the middle of another thread's run leaves a team that the child can use") {
-  Team team(3);
+TEST_CASE("a fork in the middle of another thread's run leaves a pool that the child can use") {
+  ThreadPool pool(3);
   std::atomic<bool> stop{false};
   std::thread other([&] {
-    while (!stop) all_parts_run(team);
+    while (!stop) all_parts_run(pool);
   });
-  for (int i = 0; i < 20; ++i) CHECK(holds_in_child([&] { return all_parts_run(team); }));
+  for (int i = 0; i < 20; ++i) CHECK(holds_in_child([&] { return all_parts_run(pool); }));
   stop = true;
   other.join();
 }
@@ -187,7 +187,7 @@ TEST_CASE("shares cover the whole range without overlap, cut at the grain") {
       for (int count = 1; count <= 5; ++count) {
         std::int64_t next = 0;
         for (int index = 0; index < count; ++index) {
-          const Range range = Part{index, count, nullptr}.share(n, grain);
+          const Range range = Worker{index, count, nullptr}.share(n, grain);
           CHECK(range.begin == next);
           CHECK((range.begin % grain == 0 || range.begin == n));
           next = range.end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of the CUDA driver and of NVRTC, through the function table: typed, no crash, and a backend that is opened
-// afterwards works; and what is said of libraries that are missing. On the driver of the tests (tests/backends/cuda/shim), or on a
-// device.
+// afterwards works; and what is said of libraries that are missing. On the driver of the tests
+// (tests/backends/cuda/shim), or on a device.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

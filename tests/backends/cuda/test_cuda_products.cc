@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of the cuda backend that cuBLASLt computes with what follows them, and those in tf32: which they are, and
-// that the numbers stay those of the reference. On the library of the tests (tests/backends/cuda/shim/cublaslt.cc) or a real one.
+// that the numbers stay those of the reference. On the library of the tests (tests/backends/cuda/shim/cublaslt.cc) or a
+// real one.
 #include <doctest/doctest.h>
 #include <dlfcn.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that stands in for cuDNN (tests/backends/cuda/shim/cudnn.cc) beside the real one, where that is installed: their
-// setters give the same answers, which needs no device. And the types of the backend beside cuDNN's header.
+// The library that stands in for cuDNN (tests/backends/cuda/shim/cudnn.cc) beside the real one, where that is
+// installed: their setters give the same answers, which needs no device. And the types of the backend beside cuDNN's
+// header.
 #include <doctest/doctest.h>
 #include <dlfcn.h>
 

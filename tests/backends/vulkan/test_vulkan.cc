@@ -108,11 +108,11 @@ TEST_CASE("exp, tanh, sigmoid, erf and logarithms are right where drivers are kn
 TEST_CASE("random numbers are Philox's, also far into a stream") {
   const auto backend = open_or_skip();
   if (!backend) return;
-  constexpr std::int64_t n = 1 << 20, site = 5;
+  constexpr std::int64_t n = 1 << 20, rng_stream = 5;
   constexpr std::int64_t step = 9000;  // 9000 * 2^20 needs 34 bits
   Graph graph;
   const Value input = graph.input("key", {DType::i32, {3}});
-  graph.output("u", random_uniform(input, {n}, site, graph.input("step", {DType::i32, {}})));
+  graph.output("u", random_uniform(input, {n}, rng_stream, graph.input("step", {DType::i32, {}})));
   Tensor key(Type{DType::i32, {3}}), at(Type{DType::i32, {}});
   const std::uint32_t words[] = {7, 11, 13};
   for (std::int64_t i = 0; i < 3; ++i) key.set(i, words[i]);
@@ -122,7 +122,7 @@ TEST_CASE("random numbers are Philox's, also far into a stream") {
   for (std::int64_t e = 0; e < n; e += 997) {
     const auto index = static_cast<std::uint64_t>(step * n + e), block = index / 4;
     const PhiloxBlock made = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                                     static_cast<std::uint32_t>(site), words[2]}, {words[0], words[1]});
+                                     static_cast<std::uint32_t>(rng_stream), words[2]}, {words[0], words[1]});
     wrong += u.at(e) != double{philox_uniform(made[index % 4])};
   }
   CHECK(wrong == 0);
@@ -150,7 +150,7 @@ TEST_CASE("an elementwise group with more operands than a shader binds is comput
     for (std::int64_t i = 0; i < tensor.elements(); ++i) CHECK(got.at(name).at(i) == tensor.at(i));
 }
 
-TEST_CASE("a row group with more operands than a shader binds reads those of the arena through one buffer") {
+TEST_CASE("a fused reduction with more operands than a shader binds reads those of the arena through one buffer") {
   const auto backend = open_or_skip();
   if (!backend) return;
   constexpr std::int64_t k_values = 40;
@@ -225,7 +225,7 @@ TEST_CASE("what loops too long and cannot be cut is refused by name") {
     FAIL("rows of 20,000 columns are accepted");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::unsupported);
-    CHECK(std::string(error.what()).find("row_group over") != std::string::npos);
+    CHECK(std::string(error.what()).find("fused_reduction over") != std::string::npos);
   }
 }
 

@@ -135,7 +135,7 @@ struct Counted {
   std::vector<double> step_bytes;   // likewise
   double bytes = 0;                 // every dispatch reads its operands and writes its results once
   double again = 0;                 // of them what a loop reads in every step: its weights
-  double spilled = 0;               // what row groups of steps keep in workspace
+  double spilled = 0;               // what fused reductions of steps keep in workspace
 };
 
 // Bytes that were read before in the same loop and not written since.
@@ -212,7 +212,7 @@ TEST_CASE("dispatches of a step and bytes of an update, beside the least that th
       CAPTURE(least.cell);
       CAPTURE(H);
       const LayerTask task(least.cell, H);
-      const UpdateRecipe recipe{TrainerOptions()};
+      const UpdateConfig recipe{TrainerOptions()};
       const Batch batch = task.batch(Split::train, 1, 0, 0);
       const Counted counted = count(logger->log(*build_update(task, batch, recipe, Phase::whole).graph));
       REQUIRE(counted.steps.size() == 2);
@@ -240,7 +240,7 @@ TEST_CASE("a layer-norm step in one dispatch would read more than in two") {
               "| MiB of weights that they read |\n|---|---|---|---|---|\n");
   for (const std::int64_t H : {256, 512}) {
     const LayerTask task("lnlstm", H);
-    const UpdateRecipe recipe{TrainerOptions()};
+    const UpdateConfig recipe{TrainerOptions()};
     const Counted counted =
         count(logger->log(*build_update(task, task.batch(Split::train, 1, 0, 0), recipe, Phase::whole).graph));
     REQUIRE(counted.step_bytes.size() == 2);
@@ -264,7 +264,7 @@ TEST_CASE("with lengths a step has the same dispatches, and all products are of 
   for (const Least& least : k_least) {
     CAPTURE(least.cell);
     const std::int64_t H = 256;
-    const UpdateRecipe recipe{TrainerOptions()};
+    const UpdateConfig recipe{TrainerOptions()};
     const LayerTask task(least.cell, H, true), whole(least.cell, H);
     const auto update = build_update(task, task.batch(Split::train, 1, 0, 0), recipe, Phase::whole);
     const Counted counted = count(logger->log(*update.graph));

@@ -33,7 +33,7 @@ struct Node {
   Op op;
   std::vector<ValueId> inputs;
   Attributes attributes;
-  std::shared_ptr<const Graph> body;  // scan, fused and row_group only
+  std::shared_ptr<const Graph> body;  // scan, fused and fused_reduction only
   std::vector<Type> outputs;
   Origin origin;
 };

@@ -20,9 +20,9 @@ UNROLL_API Value scalar(Graph& graph, DType dtype, double value);  // rank 0
 UNROLL_API Value scalar_like(Value like, double value);            // rank 0, like's graph and dtype
 UNROLL_API Value filled(Graph& graph, Type type, double value);    // every element is `value`
 UNROLL_API Value iota(Graph& graph, Shape shape, int axis);        // i32 index along `axis`
-// Uniform in [0,1): element e of RNG stream `site` is a pure function of (key, site, step * elements + e). key i32 [3]
-// is (seed low, seed high, update); step i32 [].
-UNROLL_API Value random_uniform(Value key, Shape shape, std::int64_t site, Value step = {});
+// Uniform in [0,1): element e of RNG stream `rng_stream` is a pure function of (key, rng_stream, step * elements + e).
+// key i32 [3] is (seed low, seed high, update); step i32 [].
+UNROLL_API Value random_uniform(Value key, Shape shape, std::int64_t rng_stream, Value step = {});
 
 // Elementwise, with NumPy broadcasting: neg, abs, exp and the others of op_table.def.
 #define UNROLL_OP(...)

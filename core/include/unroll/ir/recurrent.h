@@ -17,7 +17,7 @@ struct RecurrentOptions {
   bool bidirectional = false;
   bool bias = true;
   double dropout = 0;         // between layers; requires key
-  std::int64_t site = 0;      // RNG stream of the dropout
+  std::int64_t rng_stream = 0;      // RNG stream of the dropout
   bool relu = false;          // rnn: relu instead of tanh
   bool reset_after = true;    // gru: n = tanh(W x + b + r * (W h + b)); false: n = tanh(W x + b + W (r * h) + b)
   std::int64_t projection = 0;  // lstm: h = W_hr * (o * tanh(c)); 0: none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs of a row_group node that are sums over rows: attribute "sums" lists them, "sum_rows" is how many rows each
-// row of such an output adds up, one after the other from zero. [L, W] becomes [rows / sum_rows, W], so that the order
-// of summation does not depend on who computes which rows.
+// Outputs of a fused_reduction node that are sums over rows: attribute "sums" lists them, "sum_rows" is how many rows
+// each row of such an output adds up, one after the other from zero. [L, W] becomes [rows / sum_rows, W], so that the
+// order of summation does not depend on who computes which rows.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace unroll {
 
 // 0: the output has the rows of the group.
-inline std::int64_t rows_per_sum(const Node& row_group, std::size_t output) {
-  const Ints sums = row_group.attributes.get_or<Ints>("sums", {});
+inline std::int64_t rows_per_sum(const Node& fused_reduction, std::size_t output) {
+  const Ints sums = fused_reduction.attributes.get_or<Ints>("sums", {});
   const bool is_sum = std::find(sums.begin(), sums.end(), static_cast<std::int64_t>(output)) != sums.end();
-  return is_sum ? row_group.attributes.get<std::int64_t>("sum_rows") : 0;
+  return is_sum ? fused_reduction.attributes.get<std::int64_t>("sum_rows") : 0;
 }
 
 // The rows of [L, W] that each row of the sum adds up on an axis of their own: [rows / n, n, W].

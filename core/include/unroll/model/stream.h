@@ -48,8 +48,8 @@ struct SourceOptions {
   std::string title = "A recurrent model";  // a comment at the top, one line
   bool separate_weights = false;            // in a binary file of their own, which the class loads
 };
-// A model as one C++17 header, see unroll/passes/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a step
-// that has no C++ form.
+// A model as one C++17 header, see unroll/passes/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a
+// step that has no C++ form.
 UNROLL_API CxxSource stream_source(const StreamModel& model, const TensorMap& parameters,
                                    const SourceOptions& options = {});
 

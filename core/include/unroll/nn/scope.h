@@ -62,7 +62,7 @@ class UNROLL_API Scope {
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
   Value key() const;  // i32 [3]: seed low, seed high, update. By default the graph input "key"
   void use_key(Value key);           // call before anything is drawn
-  std::int64_t next_site() const;    // reserves an RNG stream
+  std::int64_t next_rng_stream() const;    // reserves an RNG stream
   const std::vector<ParameterSpec>& parameters() const;
   // Adds a float scalar to the task's loss, in training only. `weight`, a float scalar, is what the penalty is a mean
   // over, such as a number of steps: penalties of accumulated batches are averaged by it. Empty: by the weight of the

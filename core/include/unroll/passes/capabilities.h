@@ -14,7 +14,7 @@ namespace unroll {
 // Sizes by which passes choose between equivalent plans. Results agree within rounding errors whatever they are. The
 // defaults suit a core with 32 KiB of L1 and 1 to 2 MiB of L2 cache.
 struct Tuning {
-  // Row groups. A group has one worker for each row at most.
+  // Fused reductions. A group has one worker for each row at most.
   std::int64_t fewest_rows = 4;  // fewer rows stay apart, op by op
   std::int64_t summed_result_bytes = 4 << 20;  // sums over rows of a larger result that others read are its group's too
   // Loops. A value over all steps that is larger than this goes through memory and not through a cache.
@@ -53,8 +53,9 @@ struct Capabilities {
   LengthsForm lengths = LengthsForm::masked;  // of loops whose rows are independent; others are masked
   bool fuses = false;     // wants elementwise groups as `fused` nodes
   int max_fused_ops = 48;  // ops of a fused node at most: their values must fit the registers or tiles of a kernel
-  bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, as `row_group` nodes
-  bool rows_in_place = false;  // a result of a row group may lie on an operand of its shape that nothing reads later
+  bool groups_rows = false;  // wants reductions over rows, and their elementwise neighbors, as `fused_reduction` nodes
+  // a result of a fused reduction may lie on an operand of its shape that nothing reads later
+  bool rows_in_place = false;
   bool one_arena = false; // executables (except one_thread ones) share one arena, sized for the largest, and take turns
   // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
   // elementwise results. Otherwise every Storage is dense.

@@ -45,7 +45,7 @@ struct UNROLL_API ScanForm {
   // The input of the scan with lengths i32[rows]: row b runs the steps t < lengths[b] only, which are all of them where
   // it is T or more. -1: every row runs all steps, or the scan is packed.
   int lengths = -1;
-  // Of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0. Row groups may add up
+  // Of axis 0 of states, sequences and outputs, when no row reads another one; otherwise 0. Fused reductions may add up
   // `row_unit` rows at a time: a worker then takes them together, and stacks of sums have rows / row_unit rows.
   std::int64_t rows = 0, row_unit = 1;
 

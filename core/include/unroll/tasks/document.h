@@ -47,9 +47,9 @@ UNROLL_API std::shared_ptr<const Task> make_document(const DocumentOptions& opti
 UNROLL_API DataCheck check_data(const DocumentOptions& options, DataSource data, const std::string& name);
 
 // Labels for documents, from a `document` task.
-class UNROLL_API DocumentReader {
+class UNROLL_API DocumentClassifier {
  public:
-  DocumentReader(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
 
   struct Result {
     std::vector<ScoredLabel> labels;       // the most probable first; none for a text without a word

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry points of libcudnn.so.9, for tests without devices. Recurrent layers are computed on the host, late, as a
 // stream would. What the library refuses is an error here, with a line on stderr, by the rules that its setters showed
-// (tests/backends/cuda/test_cudnn_setters.cc); so is what it would take without a word and answer with wrong numbers: weights
-// with garbage between the parameters, a gradient before its forward pass or of another one, memory that overlaps or is
-// not allocated. Only what the backend calls is there.
+// (tests/backends/cuda/test_cudnn_setters.cc); so is what it would take without a word and answer with wrong numbers:
+// weights with garbage between the parameters, a gradient before its forward pass or of another one, memory that
+// overlaps or is not allocated. Only what the backend calls is there.
 //
 // Environment: UNROLL_SHIM_DNN_CAPTURE=0, calls fail while a stream captures.
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups: a reduction over the last axis (layer norm, softmax) and its elementwise neighbors work row by row. They
-// become one node, whose body is the group. So do the elementwise ops before a large sum over rows: a group adds up
-// rows (sum_rows.cc) that would go through memory. [L, W]: leading dimensions, one row.
+// Fused reductions: a reduction over the last axis (layer norm, softmax) and its elementwise neighbors work row by row.
+// They become one node, whose body is the group. So do the elementwise ops before a large sum over rows: a group adds
+// up rows (sum_rows.cc) that would go through memory. [L, W]: leading dimensions, one row.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -89,7 +89,7 @@ std::shared_ptr<const Graph> with_row_reductions(const Graph& source, const Tuni
   });
 }
 
-// Why a group of ops with a reduction stays apart, op by op; empty when it becomes a row group.
+// Why a group of ops with a reduction stays apart, op by op; empty when it becomes a fused reduction.
 std::string refusal(const Graph& graph, const std::vector<int>& members, const Tuning& tuning) {
   const std::int64_t rows = count_rows(graph, members);
   if (members.size() < 2) return "no elementwise op can join the reduction";
@@ -262,20 +262,20 @@ void note_group(PassLog* log, const Graph& graph, const std::vector<int>& member
            boundary.origin.layer);
 }
 
-std::shared_ptr<const Graph> row_groups_of(const Graph& source, const Tuning& tuning, PassLog* log) {
+std::shared_ptr<const Graph> fused_reductions_of(const Graph& source, const Tuning& tuning, PassLog* log) {
   const Rows rows = with_values_again(rows_of(with_row_reductions(source, tuning)), tuning, log);
   const Graph& graph = *rows.graph;
   return with_units(graph, row_units(rows, tuning, log),
                     [&](const std::vector<int>& members, const Boundary& boundary, Graph& target, ValueMap& values) {
                       note_group(log, graph, members, boundary);
-                      emit_group(Op::row_group, graph, members, boundary, target, values);
+                      emit_group(Op::fused_reduction, graph, members, boundary, target, values);
                     });
 }
 
 }  // namespace
 
-std::shared_ptr<const Graph> row_groups(const Graph& graph, const Tuning& tuning, PassLog* log) {
-  return with_bodies(graph, [&](const Graph& g) { return row_groups_of(g, tuning, log); }, log);
+std::shared_ptr<const Graph> fused_reductions(const Graph& graph, const Tuning& tuning, PassLog* log) {
+  return with_bodies(graph, [&](const Graph& g) { return fused_reductions_of(g, tuning, log); }, log);
 }
 
 }  // namespace unroll

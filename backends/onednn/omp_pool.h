@@ -9,23 +9,23 @@
 
 namespace unroll::onednn {
 
-// As cpu::Team.
-class Team {
+// As cpu::ThreadPool.
+class ThreadPool {
  public:
-  explicit Team(int n);
+  explicit ThreadPool(int n);
   int size() const { return n_; }
   template <class F>
   void run(F&& f) {
-    run_erased([](void* g, const cpu::Part& part) { (*static_cast<std::remove_reference_t<F>*>(g))(part); },
+    run_erased([](void* g, const cpu::Worker& worker) { (*static_cast<std::remove_reference_t<F>*>(g))(worker); },
                const_cast<void*>(static_cast<const void*>(&f)));
   }
 
  private:
-  void run_erased(cpu::Lockstep::Call call, void* argument);
+  void run_erased(cpu::SharedRun::Call call, void* argument);
 
   const int n_;
-  cpu::Lockstep lockstep_;
-  std::unique_ptr<cpu::Team> own_;  // when oneDNN's threads are of another kind
+  cpu::SharedRun shared_run_;
+  std::unique_ptr<cpu::ThreadPool> own_;  // when oneDNN's threads are of another kind
 };
 
 }  // namespace unroll::onednn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups: which ops join, and that they change no bit of a result, with any number of threads.
+// Fused reductions: which ops join, and that they change no bit of a result, with any number of threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TensorMap random_inputs(const Graph& g) {
   return inputs;
 }
 
-// Row groups of the graph, and how many ops lie outside of any.
+// Fused reductions of the graph, and how many ops lie outside of any.
 struct Found {
   std::vector<const Node*> groups;
   int elementwise = 0, reductions = 0;
@@ -36,18 +36,18 @@ struct Found {
 Found find_groups(const Graph& graph) {
   Found found;
   for (const Node& node : graph.nodes()) {
-    if (node.op == Op::row_group) found.groups.push_back(&node);
+    if (node.op == Op::fused_reduction) found.groups.push_back(&node);
     found.elementwise += is_elementwise(node.op);
     found.reductions += op_info(node.op).kind == OpKind::reduce;
   }
   return found;
 }
 
-TEST_CASE("a softmax over rows becomes one row group") {
+TEST_CASE("a softmax over rows becomes one fused reduction") {
   Graph g;
   const Value x = g.input("x", f32({36, 700}));
   g.output("y", softmax(x));
-  const auto graph = row_groups(*fold(*claim(g, *make_backend("cpu", {1}))));
+  const auto graph = fused_reductions(*fold(*claim(g, *make_backend("cpu", {1}))));
   const Found found = find_groups(*graph);
   REQUIRE(found.groups.size() == 1);
   CHECK(found.reductions == 0);
@@ -63,7 +63,7 @@ TEST_CASE("what only the group reads joins it; what others read stays readable")
   const Value centered = half - reduce_sum(half, {1}, true) * (1.0 / 256);
   g.output("y", centered * other);
   g.output("other", other);
-  const auto graph = row_groups(g);
+  const auto graph = fused_reductions(g);
   const Found found = find_groups(*graph);
   REQUIRE(found.groups.size() == 1);
   CHECK(found.elementwise == 0);
@@ -80,7 +80,7 @@ TEST_CASE("a group that only another one reads joins it, also where a product co
     const Value b = matmul(read_by_product ? a : tanh(z), w);
     g.output("y", (b - reduce_sum(b, {1}, true)) * a);
     g.output("a", a);
-    const auto grouped = row_groups(g);
+    const auto grouped = fused_reductions(g);
     verify(*grouped);
     return find_groups(*grouped).groups.size();
   };
@@ -93,7 +93,7 @@ TEST_CASE("reductions over other axes and of few rows stay as they are") {
     Graph g;
     const Value x = g.input("x", f32(shape));
     g.output("y", x - reduce_sum(x * x, axes, true));
-    return find_groups(*row_groups(g)).groups.size();
+    return find_groups(*fused_reductions(g)).groups.size();
   };
   CHECK(groups({64, 512}, {1}) == 1);
   CHECK(groups({8, 8, 512}, {2}) == 1);
@@ -107,7 +107,7 @@ TEST_CASE("rows without columns join no group, and their sums are zero") {
   Graph g;
   const Value x = g.input("x", f32({5, 1})), none = g.input("none", f32({5, 0})), all = x + none;
   g.output("y", x - reduce_sum(all, {1}, true));
-  CHECK(find_groups(*row_groups(g)).groups.empty());
+  CHECK(find_groups(*fused_reductions(g)).groups.empty());
   const Tensor ones = Tensor::filled({DType::f32, {5, 1}}, 1);
   const TensorMap got =
       evaluate(g, *make_backend("cpu", {1}), {{"x", ones}, {"none", Tensor(Type{DType::f32, {5, 0}})}});
@@ -120,7 +120,7 @@ TEST_CASE("a group never reads what it makes through another op") {
   const Value a = x - reduce_sum(x, {1}, true);
   const Value b = matmul(a, w);
   g.output("y", (b - reduce_sum(b, {1}, true)) * a);
-  const auto graph = row_groups(g);
+  const auto graph = fused_reductions(g);
   verify(*graph);
   CHECK(find_groups(*graph).groups.size() == 2);
 }
@@ -159,7 +159,7 @@ TEST_CASE("attention by rows has the results of single ops, for any number of th
     const Attention attention(B, 96, 700);
     const TensorMap inputs = random_inputs(attention.g);
     const TensorMap plain =
-        evaluate(attention.g, *make_backend("cpu", {1}), inputs, {.without = {"row_groups", "raise_reshapes"}});
+        evaluate(attention.g, *make_backend("cpu", {1}), inputs, {.without = {"fused_reductions", "raise_reshapes"}});
     const TensorMap wanted = evaluate(attention.g, *make_backend("cpu", {1}), inputs);
     for (const auto& output : plain) {
       CAPTURE(output.first);
@@ -240,15 +240,15 @@ const Layout k_layouts[] = {
      }},
 };
 
-TEST_CASE("row groups have the bits of the single ops wherever their operands lie") {
+TEST_CASE("fused reductions have the bits of the single ops wherever their operands lie") {
   for (const Layout& layout : k_layouts) {
     CAPTURE(layout.name);
     Graph g;
     layout.build(g);
     const TensorMap inputs = random_inputs(g);
     const auto plain = make_backend("cpu", {1});
-    CHECK(print_graph(*lower(g, *plain)).find("row_group") != std::string::npos);
-    const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"row_groups"}});
+    CHECK(print_graph(*lower(g, *plain)).find("fused_reduction") != std::string::npos);
+    const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"fused_reductions"}});
     for (const int threads : {1, 3}) {
       CAPTURE(threads);
       const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs, k_without_sums);
@@ -284,7 +284,7 @@ std::shared_ptr<Graph> build(const Trained& t, TensorMap& inputs) {
   return graph;
 }
 
-TEST_CASE("row groups change no bit of results and gradients, for any number of threads") {
+TEST_CASE("fused reductions change no bit of results and gradients, for any number of threads") {
   // Batches that blocks divide evenly and ones that they do not; a width beyond one block.
   for (const Trained& t : {Trained{"lnlstm", 3, 8, 20, 64}, Trained{"lnlstm", 5, 6, 7, 96},
                            Trained{"ligru", 4, 31, 12, 257}, Trained{"lnlstm", 2, 4, 3, 700}}) {
@@ -293,8 +293,8 @@ TEST_CASE("row groups change no bit of results and gradients, for any number of 
     TensorMap inputs;
     const auto graph = build(t, inputs);
     const auto plain = make_backend("cpu", {1});
-    CHECK(print_graph(*lower(*graph, *plain)).find("row_group") != std::string::npos);
-    const TensorMap wanted = evaluate(*graph, *plain, inputs, {.without = {"row_groups"}});
+    CHECK(print_graph(*lower(*graph, *plain)).find("fused_reduction") != std::string::npos);
+    const TensorMap wanted = evaluate(*graph, *plain, inputs, {.without = {"fused_reductions"}});
     for (int threads = 1; threads <= 4; ++threads) {
       CAPTURE(threads);
       const auto backend = make_backend("cpu", {threads});
@@ -344,7 +344,7 @@ const Layout k_dying_rows[] = {
      }},
 };
 
-TEST_CASE("results of row groups lie in the place of rows that nothing reads later, with the same bits") {
+TEST_CASE("results of fused reductions lie in the place of rows that nothing reads later, with the same bits") {
   for (const Layout& layout : k_dying_rows) {
     CAPTURE(layout.name);
     Graph g;
@@ -381,8 +381,8 @@ TEST_CASE("rows as wide as a vocabulary, in blocks of columns, have the same bit
   TensorMap inputs = initialize(specs, 1);
   inputs.emplace("label", Tensor::filled(label.type(), 4321));
   const auto plain = make_backend("cpu", {1});
-  CHECK(print_graph(*lower(g, *plain)).find("row_group") != std::string::npos);
-  const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"row_groups"}});
+  CHECK(print_graph(*lower(g, *plain)).find("fused_reduction") != std::string::npos);
+  const TensorMap wanted = evaluate(g, *plain, inputs, {.without = {"fused_reductions"}});
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs, k_without_sums);
@@ -446,7 +446,7 @@ TEST_CASE("a group adds up rows in a fixed order, wherever they lie and whoever 
     const auto cpu = make_backend("cpu", {1});
     const bool sums = print_graph(*lower(g, *cpu)).find("sum_rows=") != std::string::npos;
     CHECK(sums == (shape != Shape{37, 20}));  // a prime number of rows
-    const TensorMap wanted = evaluate(by_hand, *cpu, inputs, {.without = {"row_groups"}});
+    const TensorMap wanted = evaluate(by_hand, *cpu, inputs, {.without = {"fused_reductions"}});
     for (const int threads : {1, 2, 3, 4}) {
       CAPTURE(threads);
       const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs);
@@ -475,7 +475,8 @@ TEST_CASE("a group adds up rows of a large result that others read too") {
     build(by_hand, true);
     const auto cpu = make_backend("cpu", {1});
     CHECK(print_graph(*lower(g, *cpu)).find("sum_rows=8") != std::string::npos);
-    const TensorMap inputs = random_inputs(g), wanted = evaluate(by_hand, *cpu, inputs, {.without = {"row_groups"}});
+    const TensorMap inputs = random_inputs(g), wanted = evaluate(by_hand, *cpu, inputs,
+                                                                 {.without = {"fused_reductions"}});
     for (const int threads : {1, 2, 3, 4}) {
       CAPTURE(threads);
       const TensorMap got = evaluate(g, *make_backend("cpu", {threads}), inputs);

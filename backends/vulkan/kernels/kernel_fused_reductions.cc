@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups as shaders of their own, whose operands are buffers.
+// Fused reductions as shaders of their own, whose operands are buffers.
 #include <algorithm>
 
 #include "backends/common/walk.h"
