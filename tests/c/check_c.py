@@ -86,14 +86,39 @@ def check_ctypes(library, model):
     return lib, handle, inputs.value, outputs.value
 
 
-def check_lengths(lib, unroll, work):
-    """A predictor runs with lengths from 0 to T, and refuses others."""
-    run(unroll, "new", "label", work / "label")
-    code, _, told = run(unroll, "train", work / "label/config.toml", "--out", work / "tags", "--max-updates", "1", "-q",
-                        "--set", "model.hidden=8")
-    model, predictor = ctypes.c_void_p(), ctypes.c_void_p()
-    lib.unroll_model_open(str(work / "tags/last.safetensors").encode(), b"threads=1", ctypes.byref(model))
-    check(code == 0 and lib.unroll_predictor_new(model, ctypes.byref(predictor)) == 0, f"a label predictor {told}")
+def trained(lib, unroll, kind, work):
+    """A small model for the sample of this kind, open."""
+    run(unroll, "new", kind, work / kind)
+    code, _, told = run(unroll, "train", work / kind / "config.toml", "--out", work / f"{kind}-run", "--max-updates",
+                        "1", "-q", "--set", "model.hidden=8")
+    model = ctypes.c_void_p()
+    path = str(work / f"{kind}-run/last.safetensors").encode()
+    check(code == 0 and lib.unroll_model_open(path, b"threads=1", ctypes.byref(model)) == 0, f"a {kind} model {told}")
+    return model
+
+
+def check_ids(lib, unroll, work):
+    """A stream refuses ids that the vocabulary does not have, and goes on."""
+    stream, inputs, n = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    lib.unroll_stream_new(trained(lib, unroll, "language-model", work), b"lanes=2", ctypes.byref(stream))
+    lib.unroll_stream_sizes(stream, ctypes.byref(inputs), ctypes.byref(n))
+    y = (ctypes.c_float * (2 * n.value))()
+    for k in (-1, 0, n.value - 1, n.value):
+        ids = (ctypes.c_int32 * 2)(0, k)
+        code = lib.unroll_stream_step_ids(stream, ids, ctypes.c_size_t(2), y, ctypes.c_size_t(len(y)))
+        said = lib.unroll_last_error().decode()
+        wrong = f"[unroll_stream_step_ids] ids[1] is {k}; the model knows ids from 0 to {n.value - 1}"
+        check(code == 0 if 0 <= k < n.value else code == 2 and wrong in said, f"id {k} of {n.value}: {code} {said}")
+    code = lib.unroll_stream_step(stream, y, ctypes.c_size_t(2), y, ctypes.c_size_t(len(y)))
+    said = lib.unroll_last_error().decode()
+    check(code == 2 and "the other kind of input is unroll_stream_step_ids" in said, f"numbers for ids: {code} {said}")
+    lib.unroll_stream_free(stream)
+
+
+def check_predictor_inputs(lib, unroll, work):
+    """A predictor runs with lengths from 0 to T and ids of the vocabulary, and refuses others."""
+    predictor = ctypes.c_void_p()
+    check(lib.unroll_predictor_new(trained(lib, unroll, "label", work), ctypes.byref(predictor)) == 0, "a predictor")
 
     def put(name, shape, values):
         dims, data = (ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int32 * len(values))(*values)
@@ -105,6 +130,11 @@ def check_lengths(lib, unroll, work):
         code, said = lib.unroll_predictor_run(predictor), lib.unroll_last_error().decode()
         wrong = f"'lengths' has {length} as element 1; it must be between 0 and 5, the number of steps"
         check(code == 0 if 0 <= length <= 5 else code == 2 and wrong in said, f"length {length} of 5: {code} {said}")
+    put(b"lengths", [2], [5, 5])
+    for k in (-1, 1 << 20):
+        put(b"ids", [5, 2], [1] * 9 + [k])
+        code, said = lib.unroll_predictor_run(predictor), lib.unroll_last_error().decode()
+        check(code == 2 and f"'ids'[4,1] is {k}, which is outside of the " in said, f"id {k}: {code} {said}")
     lib.unroll_predictor_free(predictor)
 
 
@@ -162,7 +192,8 @@ def main():
             check_page(pathlib.Path(__file__).parents[2], unroll.resolve(), library.resolve(), pathlib.Path(work))
             lib, *opened = check_ctypes(library, model)
             check_threads(lib, *opened)
-            check_lengths(lib, unroll, pathlib.Path(work))
+            check_ids(lib, unroll, pathlib.Path(work))
+            check_predictor_inputs(lib, unroll, pathlib.Path(work))
     sys.exit(bool(FAILED))
 
 

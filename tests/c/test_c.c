@@ -86,6 +86,31 @@ static void predictor_borrows(unroll_model* model) {
   CHECK(unroll_predictor_free(predictor) == UNROLL_OK);
 }
 
+/* What is not finite is no error: the outputs are those of the network, until a reset. */
+static void inputs_may_be_not_finite(unroll_model* model) {
+  const float wrong[] = {NAN, INFINITY, -INFINITY};
+  float x[2] = {331, 0}, y[256];
+  size_t inputs = 0, n = 0;
+  unroll_predictor* predictor = NULL;
+  unroll_stream* stream = NULL;
+  unroll_tensor_view view = {.struct_size = sizeof view};
+  CHECK(unroll_predictor_new(model, &predictor) == UNROLL_OK && unroll_stream_new(model, NULL, &stream) == UNROLL_OK);
+  CHECK(unroll_stream_sizes(stream, &inputs, &n) == UNROLL_OK && n <= 256);
+  for (int k = 0; k < 3; ++k) {
+    x[1] = wrong[k];
+    CHECK(unroll_predictor_set(predictor, "x", UNROLL_F32, (const int64_t[]){2, 1, 1}, 3, x) == UNROLL_OK);
+    CHECK(unroll_predictor_run(predictor) == UNROLL_OK);
+    CHECK(unroll_predictor_get(predictor, "forecast", &view) == UNROLL_OK && !isfinite(((const float*)view.data)[0]));
+    for (int t = 0; t < 2; ++t) CHECK(unroll_stream_step(stream, &x[t], 1, y, n) == UNROLL_OK);
+    CHECK(!isfinite(y[0]));
+    CHECK(unroll_stream_reset(stream, -1) == UNROLL_OK);
+    for (int t = 0; t < 2; ++t) CHECK(unroll_stream_step(stream, &x[0], 1, y, n) == UNROLL_OK);
+    CHECK(isfinite(y[0]));
+    CHECK(unroll_stream_reset(stream, -1) == UNROLL_OK);
+  }
+  CHECK(unroll_predictor_free(predictor) == UNROLL_OK && unroll_stream_free(stream) == UNROLL_OK);
+}
+
 /* A saved state, restored or forked, goes on with the same bits. */
 static void state_is_saved_and_forked(unroll_model* model) {
   unroll_stream *a = NULL, *b = NULL, *c = NULL;
@@ -169,6 +194,7 @@ int main(int argc, char** argv) {
   CHECK(strcmp(out.name, "forecast") == 0);
   predictor_agrees_with_stream(model);
   predictor_borrows(model);
+  inputs_may_be_not_finite(model);
   state_is_saved_and_forked(model);
   wrong_calls_are_refused(model, argv[1]);
 

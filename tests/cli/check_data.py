@@ -106,7 +106,19 @@ def forms(folder):
     findings = ok("data", "check", folder / "comma.toml", "--json").json()["findings"]
     assert [what in finding["what"] for finding in findings if finding["check"] == "format"] == [True], findings
     train = ok("train", folder / "comma.toml", "--out", folder / "comma", *SMALL)
-    assert any(line.startswith("warning: comma.csv: " + what) for line in train.messages()), train.err
+    for call_with_data in (train, ok("train", folder / "comma.toml", "--find-lr", *SMALL),
+                           ok("lever", folder / "comma.toml", "hidden=4", "--minutes", 0.001, "--seeds", 1)):
+        warned = [line for line in call_with_data.messages() if line.startswith("warning: comma.csv: " + what)]
+        assert len(warned) == 1, call_with_data.err
+    rows = "x;y\n" + "".join(f"{'1.234' if i % 2 else 980 - i};{i % 2}\n" for i in range(60))
+    for kind in ("classify", "regress"):
+        own = folder / kind
+        own.mkdir()
+        (own / "groups.csv").write_text(rows)
+        trained(own, kind, own / "groups.csv", "--set", "data.steps=1")
+        warned = ok("predict", own / "run", "--input", own / "groups.csv").messages()
+        what = "warning: groups.csv: column 1 has '1.234', which is read as a decimal"
+        assert any(line.startswith(what) for line in warned), warned
     large = folder / "large"
     large.mkdir()
     (large / "large.csv").write_text("".join(["v\n", *[f"{999999999.66 + i % 5 / 100:.2f}\n" for i in range(120)]]))

@@ -23,11 +23,17 @@ def joined(text):
     return ("\ufeff" + text[:at] + "\ufeff" + text[at:]).encode()
 
 
+def joined_behind_an_empty_one(text):
+    """The same behind a file that has nothing but its mark."""
+    return b"\xef\xbb\xbf" + joined(text)
+
+
 # A name, letters of the language, bytes of a text, and what the message names; None: it is read.
 ENCODINGS = [
     ("UTF-8", "é", lambda t: t.encode(), None),
     ("UTF-8 with a mark", "é", lambda t: t.encode("utf-8-sig"), None),
     ("joined files with marks", "é", joined, None),
+    ("joined files with marks, one of them empty", "é", joined_behind_an_empty_one, None),
     ("CR LF", "é", lambda t: t.replace("\n", "\r\n").encode(), None),
     ("UTF-16", "é", lambda t: b"\xff\xfe" + t.encode("utf-16-le"), "iconv -f UTF-16 "),
     ("UTF-16, high byte first", "é", lambda t: b"\xfe\xff" + t.encode("utf-16-be"), "iconv -f UTF-16 "),

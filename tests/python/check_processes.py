@@ -133,6 +133,45 @@ def a_fork_during_a_call_of_another_thread():
     check(len(known) == len(found), f"a stream that was in use is refused, another one goes on: {found}")
 
 
+def what_remains_of_a_fork_in_a_report(leave, out):
+    """What training returns, or raises, in the child and in the parent. The child calls leave() in on_report."""
+    read, write = os.pipe()
+    pids = []
+
+    def fork_once(_):
+        if not pids:
+            pids.append(os.fork())
+            if pids[0] == 0:
+                signal.alarm(LIMIT)
+                leave()
+    try:
+        run = unroll.train(CONFIG, out, settings={"train.max_updates": 6, "train.log_every": 2}, on_report=fork_once)
+        text = f"{run.updates} updates"
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+    if pids[0] == 0:
+        os.write(write, text.encode()[:4000])
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        of_child = answer.read().decode() or "hangs"
+    os.waitpid(pids[0], 0)
+    return of_child, text
+
+
+def a_fork_in_a_report_leaves_the_run_to_the_parent(folder):
+    leaves = {"returns": (lambda: None, "UsageError: [trainer] the process was forked by a callback"),
+              "exits": (lambda: sys.exit(3), "SystemExit: 3")}
+    for name, (leave, wanted) in leaves.items():
+        for out in (None, folder / f"child-{name}"):
+            of_child, of_parent = what_remains_of_a_fork_in_a_report(leave, out)
+            check(of_child.startswith(wanted), f"a child that {name} in on_report: {of_child}")
+            check(of_parent == "6 updates", f"the parent of it trains on: {of_parent}")
+            if out:
+                steps = (out / "metrics.jsonl").read_text().count('"loss"')
+                check((out / "last.safetensors").exists() and steps >= 3, f"its folder is whole: {steps} reports")
+
+
 class Keyboard:
     """Presses Ctrl-C once, half a second after start()."""
 
@@ -233,6 +272,7 @@ if __name__ == "__main__":
         children_compute_what_parents_do()
         a_pool_of_two_predicts()
         a_fork_during_a_call_of_another_thread()
+        a_fork_in_a_report_leaves_the_run_to_the_parent(pathlib.Path(work))
         ctrl_c_keeps_what_was_trained(pathlib.Path(work))
         ctrl_c_ends_other_calls()
         handlers_of_signals_may_raise_anything()

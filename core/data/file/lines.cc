@@ -21,7 +21,7 @@ Lines lines_of(std::string_view text, std::size_t at, std::size_t n_before) {
   return [=](const std::function<void(const Line&)>& take) {
     std::size_t number = n_before;
     for (std::size_t i = 0; i < text.size();) {
-      if (text.substr(i).starts_with(k_byte_order_mark)) i += k_byte_order_mark.size();
+      i = text.size() - without_marks_before(text.substr(i)).size();
       if (i == text.size()) break;
       const std::size_t end = std::min(text.find('\n', i), text.size());
       std::string_view line = text.substr(i, end - i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of lines: endings of either kind. A byte order mark at the beginning of a line is skipped, because joined files
-// have them there.
+// Files of lines: endings of either kind. Byte order marks at the beginning of a line are skipped
+// (frontends/data/text/encoding.h).
 #pragma once
 
 #include <cstddef>

@@ -34,7 +34,13 @@ inline constexpr std::size_t k_start_bytes = std::size_t{1} << 16;  // of a file
 // Throws Error(usage) from `who` about a text that is not UTF-8 or has NUL bytes.
 UNROLL_API void require_text(std::string_view text, std::string_view who);
 
-// The text without byte order marks at the beginning of its lines: joined files have them there.
+// Joined files have byte order marks at the beginning of lines, and two behind a file that is empty but for its mark.
+// The line without them.
+inline std::string_view without_marks_before(std::string_view line) {
+  while (line.starts_with(k_byte_order_mark)) line.remove_prefix(k_byte_order_mark.size());
+  return line;
+}
+// A text of lines without them.
 std::string without_marks(std::string text);
 
 }  // namespace unroll

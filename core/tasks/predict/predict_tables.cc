@@ -17,6 +17,15 @@
 
 namespace unroll {
 
+namespace {
+
+RecordFile in_pieces(std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
+  constexpr std::size_t k_no_text = 1;  // is held
+  return {std::move(file), name, k_no_text};
+}
+
+}  // namespace
+
 struct FeatureReader::State {
   State(const Metadata& metadata, const std::string& name)
       : features(Features::of(metadata)), targets(get_targets(metadata)),
@@ -54,6 +63,12 @@ FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
   state_ = hidden_state<State>(metadata, name);
 }
 
+void FeatureReader::look_at(std::shared_ptr<const Vfs::Reader> file) {
+  state_->reader.look_at(in_pieces(std::move(file), state_->reader.name()).head());
+}
+
+std::vector<std::string> FeatureReader::warnings() const { return state_->reader.warnings(); }
+
 std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std::int64_t number) {
   State& s = *state_;
   const auto n = static_cast<std::size_t>(number);
@@ -72,8 +87,7 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
 SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                      std::int64_t rows, std::int64_t steps) {
   require_task(metadata, "forecast", "series_end");
-  constexpr std::size_t k_no_text = 1;  // the file is read in pieces
-  const SeriesRows all(RecordFile(std::move(file), name, k_no_text), series_format(metadata), /*hold=*/false);
+  const SeriesRows all(in_pieces(std::move(file), name), series_format(metadata), /*hold=*/false);
   if (all.size() < rows)
     throw Error(ErrorKind::input_file, name,
                 "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),

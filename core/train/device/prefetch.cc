@@ -6,17 +6,23 @@
 namespace unroll {
 
 Prefetch::Prefetch(Make make, int depth, std::int64_t last)
-    : make_(std::move(make)), depth_(static_cast<std::size_t>(depth)), last_(last) {
-  if (depth_ > 0) thread_ = std::thread([this] { work(); });
+    : make_(std::move(make)), depth_(static_cast<std::size_t>(depth)), last_(last),
+      ahead_(depth > 0 ? std::make_unique<Ahead>() : nullptr) {
+  if (ahead_) ahead_->thread = std::thread([this] { work(); });
 }
 
 Prefetch::~Prefetch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+  if (!ahead_) return;
+  if (process_.is_inherited()) {  // the thread is one of the parent; it may hold the mutex for ever
+    [[maybe_unused]] Ahead* const left = ahead_.release();
+    return;
   }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(ahead_->mutex);
+    ahead_->stop = true;
+  }
+  ahead_->changed.notify_all();
+  ahead_->thread.join();
 }
 
 Prefetch::Made Prefetch::made(std::int64_t update) const {
@@ -28,37 +34,39 @@ Prefetch::Made Prefetch::made(std::int64_t update) const {
 }
 
 void Prefetch::work() {
-  std::unique_lock lock(mutex_);
+  Ahead& a = *ahead_;
+  std::unique_lock lock(a.mutex);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || (expected_ > 0 && next_ <= last_ && ready_.size() < depth_); });
-    if (stop_) return;
-    const std::int64_t update = next_++, round = round_;
+    a.changed.wait(lock, [&] { return a.stop || (a.expected > 0 && a.next <= last_ && a.ready.size() < depth_); });
+    if (a.stop) return;
+    const std::int64_t update = a.next++, round = a.round;
     lock.unlock();
     Made result = made(update);
     lock.lock();
-    if (round == round_) ready_.push_back(std::move(result));
-    changed_.notify_all();
+    if (round == a.round) a.ready.push_back(std::move(result));
+    a.changed.notify_all();
   }
 }
 
 std::vector<Batch> Prefetch::take(std::int64_t update) {
   const auto start = std::chrono::steady_clock::now();
   Made result;
-  if (depth_ == 0 || update > last_) {
+  if (!ahead_ || update > last_) {
     result = made(update);
   } else {
-    std::unique_lock lock(mutex_);
-    if (update != expected_) {
-      ready_.clear();
-      ++round_;
-      expected_ = next_ = update;
-      changed_.notify_all();
+    Ahead& a = *ahead_;
+    std::unique_lock lock(a.mutex);
+    if (update != a.expected) {
+      a.ready.clear();
+      ++a.round;
+      a.expected = a.next = update;
+      a.changed.notify_all();
     }
-    changed_.wait(lock, [&] { return !ready_.empty(); });
-    result = std::move(ready_.front());
-    ready_.pop_front();
-    ++expected_;
-    changed_.notify_all();
+    a.changed.wait(lock, [&] { return !a.ready.empty(); });
+    result = std::move(a.ready.front());
+    a.ready.pop_front();
+    ++a.expected;
+    a.changed.notify_all();
   }
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (result.error) std::rethrow_exception(result.error);

@@ -7,10 +7,12 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/support/process/forked.h"
 #include "unroll/train/trainer.h"
 
 namespace unroll {
@@ -34,6 +36,17 @@ class Prefetch {
     std::vector<Batch> batches;
     std::exception_ptr error;
   };
+  // What take() and the thread share.
+  struct Ahead {
+    std::mutex mutex;  // of all below
+    std::condition_variable changed;
+    std::deque<Made> ready;     // of `expected`, expected + 1, ...
+    std::int64_t expected = 0;  // what take() is thought to ask for next; 0: nothing yet
+    std::int64_t next = 0;      // what is made next
+    std::int64_t round = 0;     // grows where what waits is dropped
+    bool stop = false;
+    std::thread thread;
+  };
   void work();
   Made made(std::int64_t update) const;
 
@@ -41,15 +54,8 @@ class Prefetch {
   std::size_t depth_;
   std::int64_t last_;
   double waited_ = 0;
-
-  std::mutex mutex_;  // of all below
-  std::condition_variable changed_;
-  std::deque<Made> ready_;     // of expected_, expected_ + 1, ...
-  std::int64_t expected_ = 0;  // what take() is thought to ask for next; 0: nothing yet
-  std::int64_t next_ = 0;      // what is made next
-  std::int64_t round_ = 0;     // grows where what waits is dropped
-  bool stop_ = false;
-  std::thread thread_;
+  const OfThisProcess process_;
+  std::unique_ptr<Ahead> ahead_;  // null with depth 0
 };
 
 }  // namespace unroll

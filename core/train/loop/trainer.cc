@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/support/process/forked.h"
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
@@ -168,7 +169,23 @@ Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOpti
 
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
   State& s = *state_;
-  return s.failing_together([&] { return s.fit(s.is_first() ? report : nullptr, stop); });
+  const OfThisProcess process;
+  const auto stay = [&] {
+    if (process.is_inherited())
+      throw Error(ErrorKind::usage, "trainer",
+                  "the process was forked by a callback of the run, which goes on in the parent only",
+                  "End the child in the callback: with os._exit() in Python, _exit() in C++");
+  };
+  const State::Report reported = [&](const Progress& progress) {
+    report(progress);
+    stay();
+  };
+  const auto stops = [&] {
+    const bool asked = stop && stop();
+    stay();
+    return asked;
+  };
+  return s.failing_together([&] { return s.fit(report && s.is_first() ? reported : State::Report(), stops); });
 }
 
 TrainResult Trainer::State::fit(const Report& report, const std::function<bool()>& stop) {

@@ -20,6 +20,7 @@
 #include "frontends/cli/terminal/terminal.h"
 #include "frontends/config/run/job.h"
 #include "frontends/config/run/run_folder.h"
+#include "frontends/config/run/split_size.h"
 #include "unroll/support/error.h"
 #include "unroll/support/vfs.h"
 
@@ -190,25 +191,30 @@ std::string folder_name(std::string lever) {
   return lever;
 }
 
-// Backends are shared by levers that do not change them: what one run has learnt of the machine is known to the next.
-class Backends {
+// What the runs share: backends, because what one has learnt of the machine is known to the next, and warnings of data.
+class Shared {
  public:
   std::shared_ptr<Backend> open(const Config& config) {
     std::shared_ptr<Backend>& backend = open_[{config.text("run.backend"), config.integer("run.threads")}];
     if (!backend) backend = open_backend(config);
     return backend;
   }
+  void warn(const std::string& text) {  // once
+    if (warned_.insert(text).second) print_line("warning: " + text);
+  }
 
  private:
   std::map<std::pair<std::string, std::int64_t>, std::shared_ptr<Backend>> open_;
+  std::set<std::string> warned_;
 };
 
-Lever lever_of(const Change& change, const Config& baseline, Backends& backends, const std::string& out,
+Lever lever_of(const Change& change, const Config& baseline, Shared& shared, const std::string& out,
                const StageReport& stage) {
   Config config = baseline;
   for (const std::string& setting : change.settings) config.apply_setting(setting);
-  return {change.name, [=, &backends] {
-            LeverSetup setup{backends.open(config), make_task(config, ""), trainer_options(config)};
+  return {change.name, [=, &shared] {
+            LeverSetup setup{shared.open(config), make_task(config, ""), trainer_options(config)};
+            for (const std::string& warning : data_warnings(*setup.task, config)) shared.warn(warning);
             setup.options.stage = stage;
             if (out.empty()) return setup;
             setup.options.folder = out + "/" + folder_name(change.name);
@@ -348,7 +354,7 @@ int execute(const LeverArguments& options) {
   Activity busy("loading the data");
   const std::vector<Change> changes = changes_of(options.levers, config);
   if (!options.out.empty()) prepare_run_folder(options.out, /*resume=*/false);
-  Backends backends;
+  Shared shared;
   std::vector<Lever> levers;
   const auto stage = [show = busy.stages()](WorkStage s) {
     if (s.doing == "training") s.of = 0;  // its end is a matter of time
@@ -356,7 +362,7 @@ int execute(const LeverArguments& options) {
   };
   LeverOptions lever = options.lever;
   lever.metrics = metrics_for(config.uses(), changes);
-  for (const Change& change : changes) levers.push_back(lever_of(change, config, backends, options.out, stage));
+  for (const Change& change : changes) levers.push_back(lever_of(change, config, shared, options.out, stage));
   catch_stop_signals();
   LeverTable table;
   const auto n_runs = static_cast<std::int64_t>(levers.size()) * options.lever.seeds;

@@ -167,11 +167,18 @@ Report report_for_people(const Finished& run, const TrainArguments& options) {
   return report;
 }
 
+// The task of a command that writes no run.
+std::shared_ptr<const Task> make_task_and_warn(const Config& config) {
+  auto task = make_task(config, "");
+  for (const std::string& warning : data_warnings(*task, config)) print_line("warning: " + warning);
+  return task;
+}
+
 // Every fourth point is enough for people.
 int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   Activity busy("loading the data");
   const auto backend = open_backend(config);
-  const auto task = make_task(config, "");
+  const auto task = make_task_and_warn(config);
   busy.say("trying learning rates");
   std::int64_t n = 0;
   LrSearchOptions trials;
@@ -204,7 +211,7 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
   constexpr std::int64_t k_updates = 20;
   Activity busy("loading the data");
   const auto backend = open_backend(config);
-  const auto task = make_task(config, "");
+  const auto task = make_task_and_warn(config);
   ScratchFolder folder("resume");
   busy.say("comparing a resumed run with a straight one");
   trainer.stage = busy.stages();
@@ -233,7 +240,7 @@ constexpr std::size_t k_shown_points = 20;
 int run_check_precision(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   Activity busy("loading the data");
   const auto backend = open_backend(config);
-  const auto task = make_task(config, "");
+  const auto task = make_task_and_warn(config);
   busy.say("comparing precisions");
   trainer.stage = busy.stages();
   const PrecisionCheck check = check_precision(task, *backend, trainer, *options.check_precision, options.tolerance);
@@ -307,8 +314,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
     if (std::exchange(noted, true)) return;
     for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
     for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
-    for (const std::string& warning : task->warnings()) trainer.warn(without_folder(warning));
-    for (const std::string& warning : empty_split_warnings(*task, config)) trainer.warn(warning);
+    for (const std::string& warning : data_warnings(*task, config)) trainer.warn(warning);
     for (const Split split : {Split::validation, Split::test})
       if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
   };

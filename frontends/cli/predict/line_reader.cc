@@ -151,7 +151,7 @@ bool LineReader::take(std::string& line) {
     throw Error(ErrorKind::input_file, fmt::format("{}:{}", name_, number_), "the line is longer than 16 MiB");
   if (number_ == 1) require_first_line(line, end == std::string::npos);
   if (line.ends_with('\r')) line.pop_back();
-  if (line.starts_with(k_byte_order_mark)) line.erase(0, k_byte_order_mark.size());
+  line.erase(0, line.size() - without_marks_before(line).size());
   return true;
 }
 

@@ -23,7 +23,7 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // False at the end. The line comes without its ending, and without a byte order mark. Throws Error(input_file)
+  // False at the end. The line comes without its ending, and without byte order marks. Throws Error(input_file)
   // on a line above the limit, which is then skipped, on a failed read, on damaged gzip, and on a first line that shows
   // another encoding than UTF-8 (core/data/text/encoding.h). A CSV row ends at the limit, in an open quote.
   bool next(std::string& line);

@@ -3,10 +3,18 @@
 
 #include <utility>
 
+#include "core/support/files/paths.h"
+#include "frontends/cli/terminal/activity.h"
+#include "frontends/config/run/job.h"
+
 namespace unroll::cli {
 
 TableAnswers::TableAnswers(const RunFolder& run, const PredictArguments& options)
-    : reader_(run.model.metadata, options.input.empty() || options.input == "-" ? "stdin" : options.input) {}
+    : reader_(run.model.metadata, options.input.empty() || options.input == "-" ? "stdin" : options.input) {
+  if (options.input.empty() || options.input == "-" || kind_of_path(options.input) != PathKind::file) return;
+  reader_.look_at(open_table(options.input));
+  for (const std::string& warning : reader_.warnings()) print_progress("warning: " + without_folder(warning));
+}
 
 bool TableAnswers::accepts(const InputLine& line) {
   if (std::exchange(is_counted_, false)) waiting_.clear();

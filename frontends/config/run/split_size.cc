@@ -9,6 +9,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/tasks/common/split_records.h"
+#include "frontends/config/run/job.h"
 
 namespace unroll::cli {
 namespace {
@@ -65,8 +66,9 @@ EmptySplit empty_split(const Task& task, const Config& config, Split split) {
   return empty;
 }
 
-std::vector<std::string> empty_split_warnings(const Task& task, const Config& config) {
+std::vector<std::string> data_warnings(const Task& task, const Config& config) {
   std::vector<std::string> warnings;
+  for (const std::string& warning : task.warnings()) warnings.push_back(without_folder(warning));
   for (const Split split : {Split::validation, Split::test})
     if (const EmptySplit empty = empty_split(task, config, split); !empty.none())
       warnings.push_back(empty.sentence());

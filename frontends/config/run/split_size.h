@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a split has examples, and enough of them for its figures to say much.
+// Whether a split has examples, and enough of them for its figures to say much; what else the data are warned of.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct EmptySplit {
   std::string sentence() const { return what + ". " + next; }
 };
 EmptySplit empty_split(const Task& task, const Config& config, Split split);
-// A line for each empty split, and for options that need a validation set where there is none.
-std::vector<std::string> empty_split_warnings(const Task& task, const Config& config);
+// Lines for people: Task::warnings(), each empty split, and options that need a validation set where there is none.
+std::vector<std::string> data_warnings(const Task& task, const Config& config);
 
 }  // namespace unroll::cli

@@ -49,8 +49,7 @@ FinishedRun train_with(const TrainRequest& request, Listener& listener) {
   options.resume = request.resume;
   options.warn = [&](const std::string& text) { listener.warn(text); };
   for (const std::string& line : parts.config.settings_without_effect()) listener.warn(line);
-  for (const std::string& warning : parts.task->warnings()) options.warn(cli::without_folder(warning));
-  for (const std::string& warning : cli::empty_split_warnings(*parts.task, parts.config)) options.warn(warning);
+  for (const std::string& warning : cli::data_warnings(*parts.task, parts.config)) options.warn(warning);
   if (request.folder.empty()) {
     Trainer trainer(parts.task, *parts.backend, options);
     TrainResult result = listener.fit(trainer);

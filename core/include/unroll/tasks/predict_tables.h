@@ -21,6 +21,11 @@ class UNROLL_API FeatureReader {
  public:
   // `name` is the file's name in messages. Throws Error(usage) when the model is of another task.
   FeatureReader(const Metadata& metadata, std::string name);
+  // Before read(): what the settings leave open, such as whether there is a header, follows from the rows that the file
+  // begins with, as in training. Otherwise it follows from the first line.
+  void look_at(std::shared_ptr<const Vfs::Reader> file);
+  // As Task::warnings().
+  std::vector<std::string> warnings() const;
 
   struct Row {
     std::vector<double> values;  // NaN where one is missing
