@@ -48,7 +48,7 @@ struct DataPlace {
   std::string folder;  // of the config: other files' names count from it
 };
 
-// A metric by which the task is usually judged.
+// A metric by which the task is usually scored.
 struct MainMetric {
   std::string_view name, word;
   bool higher_is_better = false;

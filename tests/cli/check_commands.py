@@ -12,7 +12,7 @@ import tempfile
 from command import UNROLL, call, load, ok, refused, run_checks, save
 
 COMMANDS = ["doctor", "new", "train", "eval", "generate", "predict", "stream", "run", "export", "import", "inspect",
-            "bench", "lever", "compare", "explain", "report", "completion"]
+            "bench", "ablation", "compare", "explain", "report", "completion"]
 
 
 def version_and_help(folder):
@@ -33,8 +33,8 @@ def usage_errors(folder):
 def doctor(folder):
     """doctor reports version, cores, caches, memory, cells, every backend, and that all of them compute"""
     report = ok("doctor", "--json").json()
-    judged = {b["name"] for b in report["backends"] if b["available"]} - {"reference"}
-    assert {t["backend"] for t in report["self_test"]} == judged and all(t["agrees"] for t in report["self_test"])
+    verified = {b["name"] for b in report["backends"] if b["available"]} - {"reference"}
+    assert {t["backend"] for t in report["self_test"]} == verified and all(t["agrees"] for t in report["self_test"])
     assert {r["unit"] for r in report["roofline"]} == {"GFLOP/s", "GB/s"}
     assert all(r["rate"] > 0 for r in report["roofline"])
     assert all(c["name"][0] == "L" and c["bytes"] >= 1024 for c in report["caches"])

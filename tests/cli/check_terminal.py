@@ -146,7 +146,7 @@ def slow_training(folder):
 
 
 def slow_measurements(folder):
-    """compare, explain, profile, bench and lever speak while they measure"""
+    """compare, explain, profile, bench and ablation speak while they measure"""
     def stack(hidden):
         file = folder / f"lstm{hidden}.toml"
         file.write_text(f'[model]\ncell = "lstm"\ninput = 64\nhidden = {hidden}\n[data]\nsteps = 80\n'
@@ -158,8 +158,8 @@ def slow_measurements(folder):
     speaks(4, lambda hidden: ["explain", stack(hidden), *REFERENCE, "--seconds", 1])
     speaks(4, lambda hidden: ["profile", stack(hidden), *REFERENCE, "--updates", 3])
     speaks(3, lambda hidden: ["bench", "--cell", "lstm", "--seconds", 3])
-    classes = config(folder / "lever", "classify")
-    speaks(3, lambda hidden: ["lever", classes, "batch=8", "--minutes", 0.1, "--seeds", 1])
+    classes = config(folder / "ablation", "classify")
+    speaks(3, lambda hidden: ["ablation", classes, "batch=8", "--minutes", 0.1, "--seeds", 1])
 
 
 def widths(folder):
@@ -177,7 +177,7 @@ def widths(folder):
     text, classes = folder / "language-model" / "run", folder / "classify" / "demo" / "config.toml"
     lines += [["doctor"], ["compare", text, "--grad", "--updates", 1], ["explain", text, "--seconds", 0],
               ["explain", text, "--seconds", 0, "--full"], ["profile", text, "--updates", 2],
-              ["lever", classes, "batch=8", "batch=16,lr=0.002", "--minutes", 0.02, "--seeds", 2, *small],
+              ["ablation", classes, "batch=8", "batch=16,lr=0.002", "--minutes", 0.02, "--seeds", 2, *small],
               ["train", classes, "--find-lr", *small], ["train", classes, "--verify-resume", *small],
               ["train", classes, "--check-precision", 40, "--set", "train.precision=bf16", *small],
               ["bench", "--hidden", 8, "--seconds", 0.1], ["bench", "--hidden", 8, "--seconds", 0.1, "--explain"],

@@ -271,7 +271,7 @@ TEST_CASE("values and gradients of every example agree with the truth on every b
     const auto truth_graph = gradient_graph(c, DType::f64, 1);
     const TensorMap inputs = make_inputs(*truth_graph, c.ranges, c.name);
     const TensorMap truth = run_truth(*truth_graph, inputs);
-    for (const std::string& name : judged_backends())
+    for (const std::string& name : verified_backends())
       for (const DType d : float_dtypes(name)) {
         CAPTURE(e.file);
         CAPTURE(name);

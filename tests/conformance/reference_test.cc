@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference judges every other backend, so it is itself checked against numbers worked out by hand.
+// The reference verifies every other backend, so it is itself checked against numbers worked out by hand.
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -74,7 +74,7 @@ RecurrentResult one_layer(Graph& g, Op cell, DType d, std::vector<Value>& wrt) {
 }  // namespace
 
 TEST_CASE("what each backend claims, and why it refuses the rest") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     const auto backend = open_tested(name);
     std::map<std::string, int> claimed, refused;
     for (const DType dtype : float_dtypes(name))
@@ -96,7 +96,7 @@ TEST_CASE("what each backend claims, and why it refuses the rest") {
 }
 
 TEST_CASE("claimed composites and their gradients agree with the bodies") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     CAPTURE(name);
     const auto backend = open_tested(name);
     int n_values = 0, n_gradients = 0;
@@ -122,7 +122,7 @@ TEST_CASE("claimed composites and their gradients agree with the bodies") {
 
 // In bf16 and f16 with the tolerance of the precision; every claim says its format, every refusal its reason.
 TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64") {
-  for (const std::string& name : judged_backends())
+  for (const std::string& name : verified_backends())
     for (const Precision precision : {Precision::bf16, Precision::f16}) {
       CAPTURE(name);
       CAPTURE(precision_name(precision));
@@ -166,7 +166,7 @@ TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64")
 }
 
 TEST_CASE("a gradient by one output for one parameter agrees with the body, also where nothing else is wanted") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     CAPTURE(name);
     const auto backend = open_tested(name);
     for (const Op cell : {Op::rnn, Op::gru, Op::lstm})

@@ -2,8 +2,8 @@
 // Values: every case and its gradient on a backend (the first argument; else every one) in each of its dtypes, against
 // the reference in f64, within the tolerance of its rule, with the same bits when it runs again, and for 1 to 4 threads
 // and every schedule. UNROLL_POOLS=n tries n of these pools on each
-// case, others on the next. UNROLL_NAMES=text judges only the cases that have it in their names, UNROLL_OPS=matmul,scan
-// those that have one of these ops.
+// case, others on the next. UNROLL_NAMES=text verifies only the cases that have it in their names,
+// UNROLL_OPS=matmul,scan those that have one of these ops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -82,9 +82,9 @@ void check_results(const Case& c, int order, const TensorMap& got, const Truth& 
 }
 
 // Cases and their gradients on one backend in one dtype.
-class Judgement {
+class Verification {
  public:
-  Judgement(const std::string& backend, DType dtype) : backend_(backend), dtype_(dtype) {
+  Verification(const std::string& backend, DType dtype) : backend_(backend), dtype_(dtype) {
     const Capabilities able = open_tested(backend, {.threads = k_most_threads})->describe();
     const int most = backend == k_late ? std::min(able.threads, 2) : able.threads;
     deterministic_ = able.deterministic;
@@ -97,7 +97,7 @@ class Judgement {
 
   // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that,
   // results that agree; all of them are tried on the gradient, which holds the values too.
-  void judge(const Case& c, int order, const Truth& truth) {
+  void verify(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
     const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
     const bool all = order > 0 || !c.differentiable;
@@ -210,24 +210,24 @@ TEST_CASE("the reference in f32 agrees with itself in f64") {
 
 // On the reference itself this shows that passes and the memory plan change nothing: the truth is made without them.
 TEST_CASE("every backend agrees with the reference without passes") {
-  std::vector<Judgement> judgements;
+  std::vector<Verification> verdicts;
   for (const std::string& name : tested_backends())
-    for (const DType dtype : float_dtypes(name)) judgements.emplace_back(name, dtype);
+    for (const DType dtype : float_dtypes(name)) verdicts.emplace_back(name, dtype);
   setenv("UNROLL_SHIM_COLLECT", "1", 1);
   for (const Case& c : all_cases())
     for (int order = 0; order <= (c.differentiable ? 1 : 0) && is_wanted(c); ++order)
-      for (Judgement& judgement : judgements)
-        if (judgement.collects()) judgement.collect(c, order);
+      for (Verification& verdict : verdicts)
+        if (verdict.collects()) verdict.collect(c, order);
   unsetenv("UNROLL_SHIM_COLLECT");
-  int judged = 0;
+  int verified = 0;
   for (const Case& c : all_cases())
     for (int order = 0; order <= (c.differentiable ? 1 : 0) && is_wanted(c); ++order) {
-      ++judged;
+      ++verified;
       CAPTURE(c.name);
       CAPTURE(order);
       const Truth truth = truth_of(c, order);
-      for (Judgement& judgement : judgements) judgement.judge(c, order, truth);
+      for (Verification& verdict : verdicts) verdict.verify(c, order, truth);
     }
-  CHECK(judged > 0);
-  for (Judgement& judgement : judgements) judgement.finish();
+  CHECK(verified > 0);
+  for (Verification& verdict : verdicts) verdict.finish();
 }

@@ -94,7 +94,7 @@ std::vector<std::string> tested_backends() {
   return names;
 }
 
-std::vector<std::string> judged_backends() {
+std::vector<std::string> verified_backends() {
   std::vector<std::string> names = tested_backends();
   std::erase(names, k_reference);
   return names;

@@ -18,7 +18,7 @@ std::shared_ptr<const Graph> expanded(const Graph& graph);
 TensorMap run_truth(const Graph& graph, const TensorMap& inputs);
 
 // Available backends that compute, without the reference itself. After test_only() that one alone.
-std::vector<std::string> judged_backends();
+std::vector<std::string> verified_backends();
 // The same with the reference first, as a backend whose passes and memory plans are tested.
 std::vector<std::string> tested_backends();
 void test_only(const std::string& name);

@@ -181,13 +181,13 @@ TEST_CASE("a step whose run fails late says so, and can be repeated") {
 }
 
 TEST_CASE("a late backend agrees with one on time node by node, exactly") {
-  const auto plain = cpu(), judge = make_backend("reference");
+  const auto plain = cpu(), verifier = make_backend("reference");
   LateBackend late(cpu());
   Backend* const backends[] = {plain.get(), &late};
   CompareOptions options;
   options.updates = 2;
   options.nodes = true;
-  const Comparison c = compare_task(*small_language_model(), backends, *judge, options);
+  const Comparison c = compare_task(*small_language_model(), backends, *verifier, options);
   REQUIRE(c.backends.size() == 2);
   REQUIRE(!c.backends[1].results.empty());
   for (const ResultCheck& r : c.backends[1].results) CHECK_MESSAGE(r.achieved == 0, r.name);

@@ -29,7 +29,7 @@ class UNROLL_API SplitExamples : public SplitSizes {
  public:
   virtual std::int64_t n_examples(Split split) const = 0;
   virtual bool are_windows() const { return false; }  // of a series
-  virtual bool have_numbers() const { return false; }  // as answers, judged by their absolute error
+  virtual bool have_numbers() const { return false; }  // as answers, scored by their absolute error
   // Why metrics that the task usually has are missing; Task::notes() has these lines too.
   virtual std::vector<std::string> metric_notes() const { return {}; }
   std::int64_t split_size(Split split) const override { return n_examples(split); }

@@ -154,8 +154,8 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
   }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
-    const std::vector<std::int64_t>& judged = parts_.rows(split);
-    if (judged.empty()) return {};
+    const std::vector<std::int64_t>& scored = parts_.rows(split);
+    if (scored.empty()) return {};
     // log of a label's share of the documents, and of a word's share of its words, each counted once more.
     const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
     std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
@@ -172,7 +172,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
       return static_cast<std::int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
     };
     std::vector<std::int32_t> truth, same, bayes;
-    file_.for_each(judged, [&](std::int64_t, std::string_view record) {
+    file_.for_each(scored, [&](std::int64_t, std::string_view record) {
       const Encoded document = encoded(record);
       std::vector<double> score(K);
       for (std::size_t k = 0; k < K; ++k) score[k] = std::log(documents[k] + 1);

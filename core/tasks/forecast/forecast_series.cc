@@ -167,10 +167,10 @@ constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "line
 // The methods of some of the series, as many as there is room for.
 class Methods {
  public:
-  Methods(const SeriesRows& train, const SeriesRows& judged, std::size_t begin, std::size_t end,
+  Methods(const SeriesRows& train, const SeriesRows& scored, std::size_t begin, std::size_t end,
           const ForecastOptions& options)
       : train_(train),
-        judged_(judged),
+        scored_(scored),
         options_(options),
         begin_(begin),
         end_(end),
@@ -186,7 +186,7 @@ class Methods {
   }
   void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
     const std::int64_t back = std::max(options_.window + 1, options_.period);
-    const SeriesPiece& piece = judged_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
+    const SeriesPiece& piece = scored_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
     for (std::size_t s = begin_; s < end_; ++s)
       for (const std::string_view method : k_methods) {
         const std::vector<double> predicted = path(piece, method, t, s);
@@ -225,7 +225,7 @@ class Methods {
     return values;
   }
 
-  SeriesCursor train_, judged_;
+  SeriesCursor train_, scored_;
   const ForecastOptions& options_;
   std::size_t begin_, end_;  // of the series
   std::vector<Autoregression> regressions_;
@@ -233,17 +233,17 @@ class Methods {
 
 }  // namespace
 
-std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& judged,
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
                                         std::span<const double> seasonal, const ForecastOptions& options) {
   constexpr std::size_t k_room = std::size_t{1} << 23;  // numbers in the equations of all that learn at once
   const auto order = static_cast<std::size_t>(options.window) + 1;
   const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
   std::vector<MethodErrors> errors(S);
   for (std::size_t begin = 0; begin < S; begin += together) {
-    Methods methods(train.rows, judged.rows, begin, std::min(begin + together, S), options);
+    Methods methods(train.rows, scored.rows, begin, std::min(begin + together, S), options);
     train.at.for_each([&](std::int64_t t) { methods.learn(t); });
     methods.solve();
-    judged.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
+    scored.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
   }
   for (std::size_t s = 0; s < S; ++s)
     for (auto& [method, e] : errors[s]) {

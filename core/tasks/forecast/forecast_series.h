@@ -68,8 +68,8 @@ struct SeriesWindows {
   const SeriesRows& rows;
   const Runs& at;
 };
-// By series, over all values ahead of the windows of `judged`; linear_ar is fitted to those of `train`.
-std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& judged,
+// By series, over all values ahead of the windows of `scored`; linear_ar is fitted to those of `train`.
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
                                         std::span<const double> seasonal, const ForecastOptions& options);
 
 }  // namespace unroll

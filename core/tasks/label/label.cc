@@ -152,8 +152,8 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
-    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &judged = parts_.rows(split);
-    if (judged.empty()) return {};
+    const std::vector<std::int64_t>&train = parts_.rows(Split::train), &scored = parts_.rows(split);
+    if (scored.empty()) return {};
     std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> by_token;
     std::map<std::int32_t, std::int64_t> all;
     for_each_token(train, [&](std::int32_t token, std::int32_t label) {
@@ -166,7 +166,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     };
     const std::int32_t usual = most(all);
     std::vector<std::int32_t> labels, same, of_token;
-    for_each_token(judged, [&](std::int32_t token, std::int32_t label) {
+    for_each_token(scored, [&](std::int32_t token, std::int32_t label) {
       labels.push_back(label);
       same.push_back(usual);
       const auto at = by_token.find(token);

@@ -13,7 +13,7 @@ struct LabelNetwork {
   std::int64_t embedding;
   std::int64_t tokens;  // numbers of tokens, the unknown one among them
   std::int64_t labels;  // K
-  bool crf = false;     // labels of a sentence are judged together
+  bool crf = false;     // labels of a sentence are scored together
 
   // From the task's metadata.
   static LabelNetwork of(const Metadata& metadata, const Lexicon& tokens, const Lexicon& labels);

@@ -116,19 +116,19 @@ class LanguageModel : public Task, public SplitSizes {
 
   // The same token frequencies at every place.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
-    const auto& judged = ids_[static_cast<std::size_t>(split)];
-    if (!judged) return {};
+    const auto& scored = ids_[static_cast<std::size_t>(split)];
+    if (!scored) return {};
     std::vector<double> count(static_cast<std::size_t>(tokenizer_->size()), 1.0);
     for_each_token(*ids_[0], [&](std::int32_t id) { ++count[static_cast<std::size_t>(id)]; });
     const double all = static_cast<double>(ids_[0]->size()) + static_cast<double>(count.size());
     const Tensor lengths = characters_of_tokens();
     double bits = 0, characters = 0;
-    for_each_token(*judged, [&](std::int32_t id) {
+    for_each_token(*scored, [&](std::int32_t id) {
       bits -= std::log2(count[static_cast<std::size_t>(id)] / all);
       characters += lengths.at(id);
     });
     std::map<std::string, double> metrics{
-        {"perplexity", std::exp2(bits / static_cast<double>(judged->size()))}};
+        {"perplexity", std::exp2(bits / static_cast<double>(scored->size()))}};
     if (has_lengths() && characters > 0) metrics["bits_per_character"] = bits / characters;
     return {{"frequency", metrics}};
   }

@@ -19,7 +19,7 @@ struct Symptom {
   std::string_view seen;      // how it is recognized
   std::string_view remedies;  // config keys in backticks
 };
-// Those that only a comparison with baselines shows (judgement.h).
+// Those that only a comparison with baselines shows (baseline_advice.h).
 inline constexpr Symptom k_no_learning{
     "no learning", "the model is no better than a constant prediction (`most_frequent`, `frequency`, `mean`)",
     "`unroll train CONFIG --find-lr`, a longer run, a larger `model.hidden`, `unroll data check CONFIG` for wrong "

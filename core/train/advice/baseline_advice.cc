@@ -12,11 +12,11 @@ namespace unroll {
 namespace {
 
 // In order of preference: mase is mae without units, so that it stands for several series.
-struct JudgedMetric {
+struct RankedMetric {
   const char* name;
   bool higher_is_better;
 };
-constexpr JudgedMetric k_judged[] = {{"mase", false},
+constexpr RankedMetric k_metrics[] = {{"mase", false},
                                      {"mae", false},
                                      {"bleu", true},
                                      {"rouge1", true},
@@ -42,7 +42,7 @@ std::string text_of(const std::vector<Rival>& rivals) {
   return text;
 }
 
-Advice advice_of(const Symptom& symptom, const JudgedMetric& metric, double value, const std::vector<Rival>& rivals,
+Advice advice_of(const Symptom& symptom, const RankedMetric& metric, double value, const std::vector<Rival>& rivals,
                  const char* remedy) {
   return {std::string(symptom.name), std::string(metric.name) + " is " + text_of(value) + ", the baseline " +
                                          text_of(rivals) + ". Try " + remedy + std::string(symptom.remedies)};
@@ -54,7 +54,7 @@ std::optional<Advice> compare_with_baselines(
     const std::map<std::string, double>& metrics,
     const std::map<std::string, std::map<std::string, double>>& baselines) {
   const char* const remedy = baselines.contains("persistence") ? "a longer `data.window`, " : "";  // of series
-  for (const JudgedMetric& metric : k_judged) {
+  for (const RankedMetric& metric : k_metrics) {
     const auto own = metrics.find(metric.name);
     if (own == metrics.end()) continue;
     std::vector<Rival> better, constant;

@@ -58,10 +58,11 @@ struct Level {
 
 class NodeWalk {
  public:
-  NodeWalk(const TensorMap& values, const Backend& tested, Backend& judge, NodeCheck& check, const StageReport& stage)
+  NodeWalk(const TensorMap& values, const Backend& tested, Backend& verifier, NodeCheck& check,
+           const StageReport& stage)
       : values_(values),
-        backend_(judge),
-        judge_(judge, tested.describe().flushes_denormals),
+        backend_(verifier),
+        verifier_(verifier, tested.describe().flushes_denormals),
         check_(check),
         stage_(stage) {}
 
@@ -111,7 +112,7 @@ class NodeWalk {
                               : slice_of(stack, type, level.slice);
     return true;
   }
-  // What no output shows, as the judge computes it.
+  // What no output shows, as the verifier computes it.
   bool find_or_compute(const Level& level, ValueId id, Tensor& value) const {
     if (find(level, id, value)) return true;
     const Node& node = level.inside.graph.node(id.node);
@@ -162,7 +163,7 @@ class NodeWalk {
     std::vector<Tensor> operands(n_operands(node)), results(node.outputs.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (find_or_compute(level, node.inputs[i], operands[i])) continue;
-      ++check_.unjudged;
+      ++check_.unverified;
       return true;
     }
     std::vector<const Tensor*> got;
@@ -170,12 +171,13 @@ class NodeWalk {
     for (std::size_t k = 0; k + (saves ? 1 : 0) < results.size(); ++k)
       got.push_back(find(level, {id, static_cast<std::int32_t>(k)}, results[k]) ? &results[k] : nullptr);
     if (std::all_of(got.begin(), got.end(), [](const Tensor* t) { return !t; })) {
-      ++check_.unjudged;
+      ++check_.unverified;
       return true;
     }
     if (stage_) stage_({"checking node", check_.nodes});
     ++check_.nodes;
-    const NodeVerifier::Verdict verdict = judge_.judge(level.prefix + std::to_string(id), node, operands, got, live);
+    const NodeVerifier::Verdict verdict = verifier_.verify(level.prefix + std::to_string(id), node, operands, got,
+                                                           live);
     if (verdict.ratio <= 1) {
       check_.tightest = std::max(check_.tightest, verdict.ratio);
       return true;
@@ -206,7 +208,7 @@ class NodeWalk {
     std::vector<bool> known;
     for (std::size_t i = 0; i < given.size(); ++i) known.push_back(find_or_compute(level, node.inputs[i], given[i]));
     if (l.packed && !known.back()) {
-      ++check_.unjudged;
+      ++check_.unverified;
       return true;
     }
     const Live live = lives.at(id);
@@ -310,7 +312,7 @@ class NodeWalk {
 
   const TensorMap& values_;
   Backend& backend_;
-  NodeVerifier judge_;
+  NodeVerifier verifier_;
   NodeCheck& check_;
   const StageReport& stage_;
 };
@@ -328,7 +330,7 @@ std::string NodeFault::text() const {
   return (place.empty() ? "" : "in " + place + ": ") + node + ": " + value;
 }
 
-NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
+NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& verifier,
                       const PlanOptions& options, const StageReport& stage) {
   NodeCheck check;
   // Every step of every row as a value of its own: where lengths are restored, they are lowered again.
@@ -347,7 +349,7 @@ NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& test
   const TensorMap values = evaluate(*exposed.graph, tested, inputs, as_it_is);
   Level top{{*lowered}, {}, {}, {}, {}};
   for (const NamedValue& input : lowered->inputs()) top.inputs.push_back(&inputs.at(input.name));
-  NodeWalk(values, tested, judge, check, stage).graph(top);
+  NodeWalk(values, tested, verifier, check, stage).graph(top);
   return check;
 }
 

@@ -23,7 +23,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// How far rounding takes results on the judge from what they are in f64, found when somebody asks: in f32, and in
+// How far rounding takes results on the verifier from what they are in f64, found when somebody asks: in f32, and in
 // samples of Monte Carlo arithmetic, because in a single run errors may cancel.
 class Rounding {
  public:
@@ -94,11 +94,11 @@ TensorMap downloaded(const BoundProgram& program) {
 
 class Comparing {
  public:
-  Comparing(const Task& task, std::span<Backend* const> backends, Backend& judge, const CompareOptions& options)
-      : task_(task), backends_(backends), judge_(judge), options_(options),
+  Comparing(const Task& task, std::span<Backend* const> backends, Backend& verifier, const CompareOptions& options)
+      : task_(task), backends_(backends), verifier_(verifier), options_(options),
         plan_options_(plan_options(options.training)),
         pass_(build_pass(task, first_batch(task, options), options)),
-        terms_(terms_of_graph(*lower(*pass_.graph, judge, plan_options_))) {}
+        terms_(terms_of_graph(*lower(*pass_.graph, verifier, plan_options_))) {}
 
   Comparison run() {
     for (Backend* backend : backends_) run_pass(*backend);
@@ -106,7 +106,7 @@ class Comparing {
     if (options_.updates > 0)
       for (std::size_t k = 0; k < backends_.size(); ++k) run_updates(k);
     for (std::size_t k = 1; k < backends_.size(); ++k) compare_results(k);
-    for (std::size_t k = 0; k < backends_.size(); ++k) judge_nodes(k);
+    for (std::size_t k = 0; k < backends_.size(); ++k) verify_nodes(k);
     for (const OutsideResults& outside : options_.outside) compare_outside(outside);
     for (std::size_t k = 0; k < comparison_.backends.size(); ++k) conclude(k);
     return std::move(comparison_);
@@ -119,7 +119,7 @@ class Comparing {
     return task.batch(Split::train, options.training.seed, 0, 0);
   }
   static std::string name_of(const Backend& backend) { return backend.describe().name; }
-  bool is_judge(std::size_t k) const { return name_of(*backends_[k]) == name_of(judge_); }
+  bool is_verifier(std::size_t k) const { return name_of(*backends_[k]) == name_of(verifier_); }
 
   void tell(const WorkStage& stage) const {
     if (options_.training.stage) options_.training.stage(stage);
@@ -210,20 +210,20 @@ class Comparing {
   }
 
   // Of the whole update where there are some: it holds the pass.
-  void judge_nodes(std::size_t k) {
+  void verify_nodes(std::size_t k) {
     BackendResult& r = comparison_.backends[k];
     const bool differs = worst_of(r.results) != nullptr;
-    if (is_judge(k) || !(options_.nodes || differs)) return;
-    r.nodes = check_nodes(*pass_.graph, pass_.inputs, *backends_[k], judge_, plan_options_, options_.training.stage);
+    if (is_verifier(k) || !(options_.nodes || differs)) return;
+    r.nodes = check_nodes(*pass_.graph, pass_.inputs, *backends_[k], verifier_, plan_options_, options_.training.stage);
     if (options_.updates == 0 || r.nodes.fault) return;
     UpdateLoop loop = loop_on(*backends_[k]);
     const std::int64_t last = differs ? options_.updates : 1;  // what goes wrong later is looked for where it shows
     while (loop.update() < last && !r.nodes.fault) {
       const TensorMap inputs = loop.inputs();
       NodeCheck check =
-          check_nodes(loop.graph(), inputs, *backends_[k], judge_, plan_options_, options_.training.stage);
+          check_nodes(loop.graph(), inputs, *backends_[k], verifier_, plan_options_, options_.training.stage);
       check.nodes += r.nodes.nodes;
-      check.unjudged += r.nodes.unjudged;
+      check.unverified += r.nodes.unverified;
       check.tightest = std::max(check.tightest, r.nodes.tightest);
       r.nodes = std::move(check);
       if (r.nodes.fault) r.nodes.fault->place = "update " + std::to_string(loop.update() + 1) +
@@ -246,7 +246,7 @@ class Comparing {
   // Every node is right, so the way from the graph to the plan may be wrong.
   std::string without_fault(std::size_t k) {
     const std::string& skipped = comparison_.backends[k].nodes.skipped;
-    if (!skipped.empty()) return "Nodes were not judged: " + skipped;
+    if (!skipped.empty()) return "Nodes were not verified: " + skipped;
     const std::string none = "Each node gives what it must of its operands";
     if (!worst_of(check_pass(results_[k]))) return none;
     for (const std::string& pass : pass_names()) {
@@ -261,7 +261,7 @@ class Comparing {
 
   const Task& task_;
   std::span<Backend* const> backends_;
-  Backend& judge_;
+  Backend& verifier_;
   const CompareOptions& options_;
   PlanOptions plan_options_;
   Pass pass_;
@@ -270,11 +270,11 @@ class Comparing {
   std::vector<TensorMap> results_, trained_;  // of each backend
   Rounding rounding_{[this](Arithmetic how) {
     tell({"measuring the effect of rounding"});
-    if (!how.wide) return evaluate(*pass_.graph, judge_, pass_.inputs, plan_options_);
-    return evaluate(*in_f64(*pass_.graph, judge_, plan_options_, how), judge_, widened(pass_.inputs));
+    if (!how.wide) return evaluate(*pass_.graph, verifier_, pass_.inputs, plan_options_);
+    return evaluate(*in_f64(*pass_.graph, verifier_, plan_options_, how), verifier_, widened(pass_.inputs));
   }};
   Rounding update_rounding_{[this](Arithmetic how) {
-    UpdateLoop loop = loop_on(judge_, how);
+    UpdateLoop loop = loop_on(verifier_, how);
     return trained(loop, nullptr);
   }};
   Comparison comparison_;
@@ -287,10 +287,10 @@ bool Comparison::agrees() const {
     return r.difference.empty() && !r.nodes.fault; });
 }
 
-Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& judge,
+Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& verifier,
                         const CompareOptions& options) {
   if (backends.empty()) throw Error(ErrorKind::usage, "compare", "no backend is named");
-  return Comparing(task, backends, judge, options).run();
+  return Comparing(task, backends, verifier, options).run();
 }
 
 }  // namespace unroll

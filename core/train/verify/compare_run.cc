@@ -73,8 +73,8 @@ Pass build_pass(const Task& task, const Batch& batch, const CompareOptions& opti
   return pass;
 }
 
-std::shared_ptr<Graph> in_f64(const Graph& graph, const Backend& judge, const PlanOptions& options, Arithmetic how) {
-  const auto lowered = lower(graph, judge, options);
+std::shared_ptr<Graph> in_f64(const Graph& graph, const Backend& verifier, const PlanOptions& options, Arithmetic how) {
+  const auto lowered = lower(graph, verifier, options);
   return how.sample == 0 ? widened(*lowered) : with_rounding_noise(*lowered, how.sample);
 }
 

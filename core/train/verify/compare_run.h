@@ -21,13 +21,13 @@ struct Pass {
 };
 Pass build_pass(const Task& task, const Batch& batch, const CompareOptions& options);
 
-// In which arithmetic the judge computes. A sample is f64 with the rounding of f32 played by random noise.
+// In which arithmetic the verifier computes. A sample is f64 with the rounding of f32 played by random noise.
 struct Arithmetic {
   bool wide = false;
   std::uint64_t sample = 0;  // from 1; 0: f64 itself
 };
-// The graph as `judge` would run it, in f64. The precision's formats stay.
-std::shared_ptr<Graph> in_f64(const Graph& graph, const Backend& judge, const PlanOptions& options, Arithmetic how);
+// The graph as `verifier` would run it, in f64. The precision's formats stay.
+std::shared_ptr<Graph> in_f64(const Graph& graph, const Backend& verifier, const PlanOptions& options, Arithmetic how);
 TensorMap widened(const TensorMap& tensors);
 
 // Updates of training on the host's terms: everything that is carried comes back after each one.

@@ -34,7 +34,7 @@ Precision precision_of(const Node& node) {
   return format == DType::bf16 ? Precision::bf16 : format == DType::f16 ? Precision::f16 : Precision::f32;
 }
 
-NodeVerifier::Verdict judge_elements(const Tensor& got, const Tensor& wanted, const Tensor* bound, std::int64_t n) {
+NodeVerifier::Verdict verify_elements(const Tensor& got, const Tensor& wanted, const Tensor* bound, std::int64_t n) {
   NodeVerifier::Verdict verdict;
   for (std::int64_t i = 0; i < n; ++i) {
     const double a = got.at(i), exact = wanted.at(i);
@@ -73,12 +73,12 @@ NodeVerifier::Programs& NodeVerifier::programs(const std::string& name, const No
     if (results[k].bound) graph.output(nth("bound", k), broadcast(results[k].bound, results[k].value.shape()));
   }
   const PlanOptions plain{.without = pass_names()};
-  p.wide = std::make_unique<Program>(graph, judge_, plain);
-  if (is_whole(node)) p.narrow = std::make_unique<Program>(*node_alone(node, operands), judge_, plain);
+  p.wide = std::make_unique<Program>(graph, verifier_, plain);
+  if (is_whole(node)) p.narrow = std::make_unique<Program>(*node_alone(node, operands), verifier_, plain);
   return p;
 }
 
-NodeVerifier::Verdict NodeVerifier::judge(const std::string& name, const Node& node,
+NodeVerifier::Verdict NodeVerifier::verify(const std::string& name, const Node& node,
                                           const std::vector<Tensor>& operands, const std::vector<const Tensor*>& got,
                                           Live live) {
   Programs& p = programs(name, node, operands);
@@ -105,7 +105,7 @@ NodeVerifier::Verdict NodeVerifier::judge(const std::string& name, const Node& n
                                      short_text(allowed, 2) + " is allowed"};
     } else {
       const auto bound = wanted.find(nth("bound", k));
-      v = judge_elements(*got[k], exact, bound == wanted.end() ? nullptr : &bound->second, n);
+      v = verify_elements(*got[k], exact, bound == wanted.end() ? nullptr : &bound->second, n);
     }
     if (v.ratio > verdict.ratio) verdict = {v.ratio, nth("output ", k) + v.value};
   }

@@ -21,15 +21,15 @@ struct Live {
 
 class NodeVerifier {
  public:
-  // `flushes`: the backend whose nodes are judged may flush denormal numbers.
-  NodeVerifier(Backend& judge, bool flushes) : judge_(judge), flushes_(flushes) {}
+  // `flushes`: the backend whose nodes are verified may flush denormal numbers.
+  NodeVerifier(Backend& verifier, bool flushes) : verifier_(verifier), flushes_(flushes) {}
 
   struct Verdict {
     double ratio = 0;   // worst error as a part of the allowed one; above 1: wrong
     std::string value;  // of the worst element
   };
   // `name` tells nodes apart whose programs are kept. got[k] is null where output k is not known.
-  Verdict judge(const std::string& name, const Node& node, const std::vector<Tensor>& operands,
+  Verdict verify(const std::string& name, const Node& node, const std::vector<Tensor>& operands,
                 const std::vector<const Tensor*>& got, Live live);
 
  private:
@@ -39,7 +39,7 @@ class NodeVerifier {
   };
   Programs& programs(const std::string& name, const Node& node, const std::vector<Tensor>& operands);
 
-  Backend& judge_;
+  Backend& verifier_;
   bool flushes_;
   std::map<std::string, Programs> programs_;
 };

@@ -173,7 +173,7 @@ Value propagated(const Rule& rule, BoundedOperands in, Value out) {
   return rule.propagate ? rule.propagate(in, out) : Value();
 }
 
-// `source` is the dtype that the result has in the graph that is judged.
+// `source` is the dtype that the result has in the graph that is verified.
 Bounded elementwise(const Rule& rule, BoundedOperands in, Value out, DType source, bool flushes) {
   const bool exact = std::none_of(in.begin(), in.end(), [](const Bounded& x) { return static_cast<bool>(x.bound); });
   Value bound = exact ? Value() : propagated(rule, in, out);

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* k_judge = "reference";
+constexpr const char* k_verifier = "reference";
 constexpr const char* k_measured = "cpu";
 
 constexpr double k_enough = 0.1;  // seconds of calls of which the best counts
@@ -136,9 +136,9 @@ std::vector<BackendStatus> backends_of_machine() {
 SelfTest self_test(bool as_json) {
   std::vector<std::unique_ptr<Backend>> owned;
   std::vector<Backend*> backends;
-  owned.push_back(make_backend(k_judge));
+  owned.push_back(make_backend(k_verifier));
   for (const BackendStatus& status : backends_of_machine())
-    if (status.available && status.name != k_judge) owned.push_back(open_backend(status.name, 0));
+    if (status.available && status.name != k_verifier) owned.push_back(open_backend(status.name, 0));
   for (const auto& backend : owned) backends.push_back(backend.get());
   const auto task = stack_task({.cell = "lstm", .hidden = 16}, {.steps = 8, .batch = 4, .input = 8});
   CompareOptions how;

@@ -96,7 +96,8 @@ ReportList backend_rows(const Comparison& c) {
     row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
     row.add("results", static_cast<std::int64_t>(r.results.size())).add("of_allowed", largest_part(r));
     row.add("measured_rounding", r.measured_rounding);
-    row.add("nodes", r.nodes.nodes).add("nodes_not_judged", r.nodes.unjudged).add("nodes_of_allowed", r.nodes.tightest);
+    row.add("nodes", r.nodes.nodes).add("nodes_not_verified", r.nodes.unverified).add("nodes_of_allowed",
+                                                                                      r.nodes.tightest);
     row.add("nodes_skipped", r.nodes.skipped).add("difference", r.difference);
     row.add("compile_ms", r.compile_ms).add("min_ms", r.min_ms).add("median_ms", r.median_ms);
     row.add("peak_bytes", static_cast<std::int64_t>(r.peak_bytes)).add("device", r.device);
@@ -140,11 +141,11 @@ TextTable backend_table(const Comparison& c) {
   TextTable table{{"backend", "verdict", "results", "nodes", "of nodes", "compile", "fastest", "median", "memory"}, {}};
   for (const BackendResult& r : c.backends) {
     const bool standard = &r == &c.backends.front();
-    const bool judged = r.nodes.nodes > 0;
+    const bool verified = r.nodes.nodes > 0;
     table.rows.push_back({r.backend, standard ? "standard" : r.difference.empty() ? "agrees" : "differs",
                           standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)),
-                          judged ? count_text(r.nodes.nodes) : "-",
-                          judged ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
+                          verified ? count_text(r.nodes.nodes) : "-",
+                          verified ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
                           number("{:.1f} ms", r.compile_ms), number("{:.3f} ms", r.min_ms),
                           number("{:.3f} ms", r.median_ms), r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes)});
   }
@@ -193,7 +194,7 @@ int execute(const CompareArguments& options) {
     backends.push_back(owned.back().get());
   }
   if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
-  Backend& judge = names.front() == k_reference ? *owned.front() : *owned.back();
+  Backend& verifier = names.front() == k_reference ? *owned.front() : *owned.back();
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
   CompareOptions how;
@@ -205,7 +206,7 @@ int execute(const CompareArguments& options) {
   if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
   busy.say("comparing backends");
   how.training.stage = busy.stages();
-  const Comparison result = compare_task(*model.task, backends, judge, how);
+  const Comparison result = compare_task(*model.task, backends, verifier, how);
   busy.finish();
 
   Report report;

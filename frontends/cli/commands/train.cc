@@ -15,7 +15,7 @@
 #include "frontends/cli/run/event_file.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
-#include "frontends/cli/run/train_judgement.h"
+#include "frontends/cli/run/baseline_comparison.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/signals.h"

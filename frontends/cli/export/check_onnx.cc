@@ -159,7 +159,7 @@ std::string check_onnx(const ExportArguments& o, const ExportJob& job, const std
   const std::vector<OnnxCase> cases = cases_of(o, job);
   std::string differs;
   ReportList rows;
-  const auto judge = [&](const std::string& who, const std::vector<TensorMap>& outputs) {
+  const auto compare = [&](const std::string& who, const std::vector<TensorMap>& outputs) {
     for (std::size_t k = 0; k < cases.size(); ++k) {
       const double found = k < outputs.size() ? largest_difference(outputs[k], cases[k].wanted) : HUGE_VAL;
       std::vector<std::string> sizes;
@@ -173,11 +173,11 @@ std::string check_onnx(const ExportArguments& o, const ExportJob& job, const std
                               cases[k].tolerance);
     }
   };
-  judge("unroll", by_importer(file, cases));
+  compare("unroll", by_importer(file, cases));
   if (can_import(o.python, "onnxruntime, numpy")) {
     std::string version;
     const std::vector<TensorMap> outputs = by_onnxruntime(o.python, file, cases, version);
-    judge("ONNX Runtime " + version, outputs);
+    compare("ONNX Runtime " + version, outputs);
   } else {
     report.add("onnxruntime", fmt::format("not checked: {} cannot import onnxruntime and numpy", o.python));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simple methods that write a text for each text, beside which a model is judged, and what is counted of their words.
+// Simple methods that write a text for each text, with which a model is compared, and what is counted of their words.
 #pragma once
 
 #include <functional>

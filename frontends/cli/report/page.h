@@ -31,7 +31,7 @@ std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Atta
 // Parts of the page: page_runs.cc, page_ablation.cc, page_tables.cc.
 std::string run_sections(const std::vector<RunRecord>& runs, const std::vector<TestResult>& results);
 std::string attached_section(const Attachment& attachment, int& n_pictures);
-// "" when the text is not what `lever` writes.
+// "" when the text is not what `ablation` writes.
 std::string ablation_section(const Attachment& attachment);
 
 // HTML of a table that scrolls in its own box. With `labels` a narrow page shows each row as a list.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `lever` wrote: losses of each change beside those of the baseline, as a table and over time and items.
+// What `ablation` wrote: losses of each change beside those of the baseline, as a table and over time and items.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ std::vector<ChartLine> lines_of(const Json& changes, const char* x, const Compar
 
 std::string ablation_section(const Attachment& attachment) {
   const Json json = Json::parse(attachment.text, nullptr, /*allow_exceptions=*/false);
-  const Json& changes = member(json, "levers");
+  const Json& changes = member(json, "variants");
   if (!changes.is_array() || changes.empty() || changes.size() > k_most_changes) return "";
   std::vector<std::vector<Cell>> rows;
   const std::string metric = text_at(json, "metric");

@@ -14,40 +14,40 @@
 
 namespace unroll {
 
-struct LeverSetup {
+struct AblationSetup {
   std::shared_ptr<Backend> backend;
   std::shared_ptr<const Task> task;
   TrainerOptions options;  // each seed uses a subfolder of `folder`, if set
   // Called before each run with its options: seed, folder, and what all runs of an ablation have in common.
   std::function<void(const TrainerOptions&)> starts = {};
 };
-struct Lever {
+struct AblationVariant {
   // One configuration of the ablation.
   std::string name;
-  std::function<LeverSetup()> make;  // called once
+  std::function<AblationSetup()> make;  // called once
 };
 // What runs are compared by: a metric of the task, or "loss".
-struct LeverMetric {
+struct AblationMetric {
   std::string name = "loss";
   bool higher_is_better = false;
 };
-struct LeverOptions {
+struct AblationOptions {
   std::int64_t seeds = 3;    // consecutive seeds, starting with the seed of the options
   double minutes = 3.5;      // for all runs together; each has an update and a validation at least
   std::int64_t points = 10;  // validations per run
   // In order of preference: the first that all tasks have is compared, otherwise the loss. A loss compares nothing
   // where a change sets its scale, such as that of a forecast's target.
-  std::vector<LeverMetric> metrics = {};
+  std::vector<AblationMetric> metrics = {};
 };
 
 // One training run. The learning rate is constant after the warm-up, so that losses are comparable at any point of a
 // run.
-struct LeverRun {
+struct AblationRun {
   struct Point {
     double items;    // trained so far: tokens of a language model, otherwise rows
     double seconds;  // training time, without validations
     double loss;     // lowest validation loss so far
-    double metric;   // best value so far of LeverTable::metric in a validation
+    double metric;   // best value so far of AblationTable::metric in a validation
   };
   std::uint64_t seed = 0;
   std::vector<Point> points;
@@ -59,27 +59,27 @@ struct Spread {
 // Comparison with the baseline, seed by seed. A shift is reported when the mean difference is larger than the range of
 // the differences. With one seed there is no range, and the result is always `within`.
 enum class Shift : std::uint8_t { within, lower, higher };
-struct LeverResult {
+struct AblationResult {
   std::string name;
   Spread items_per_second, epoch_seconds;
   std::size_t bytes = 0;  // needed by a run besides the process (RunEstimate)
   Spread loss_at_items, loss_at_seconds, metric_at_items, metric_at_seconds;
-  // Of items per second, and of the metric. Whether a higher one is better is in LeverTable::metric.
+  // Of items per second, and of the metric. Whether a higher one is better is in AblationTable::metric.
   Shift speed = Shift::within, at_items = Shift::within, at_seconds = Shift::within;
-  std::vector<LeverRun> runs;
+  std::vector<AblationRun> runs;
   std::string failure;  // why the configuration failed; then only `bytes` and `runs` are valid
 };
-struct LeverTable {
-  LeverMetric metric;
+struct AblationTable {
+  AblationMetric metric;
   double items = 0, seconds = 0;  // where runs are compared: the point that every run reached
-  std::vector<LeverResult> rows;  // the baseline first
+  std::vector<AblationResult> rows;  // the baseline first
 };
 
 // Runs the ablation. Runs alternate seed by seed, so that other load on the machine affects all configurations alike.
-// The first lever is the baseline. Throws the baseline's errors, and Error(usage) before the first run when any options
-// are invalid. A configuration that runs out of memory or diverges becomes a row with `failure` set.
-UNROLL_API LeverTable pull_levers(std::span<const Lever> levers, const LeverOptions& options,
-                                  const std::function<void(const std::string& name, const LeverRun&)>& report = {},
+// The first variant is the baseline. Throws the baseline's errors, and Error(usage) before the first run when any
+// options are invalid. A configuration that runs out of memory or diverges becomes a row with `failure` set.
+UNROLL_API AblationTable run_ablation(std::span<const AblationVariant> variants, const AblationOptions& options,
+                                  const std::function<void(const std::string& name, const AblationRun&)>& report = {},
                                   const std::function<bool()>& stop = {});
 
 }  // namespace unroll

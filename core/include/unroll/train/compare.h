@@ -38,14 +38,14 @@ UNROLL_API void save_fault(const NodeFault& fault, const std::string& folder, Vf
 // The result of node verification.
 struct NodeCheck {
   std::int64_t nodes = 0;    // nodes verified; a node in a loop counts once per step
-  std::int64_t unjudged = 0; // nodes without observable operands: in a packed loop, and not row-wise
+  std::int64_t unverified = 0; // nodes without observable operands: in a packed loop, and not row-wise
   double tightest = 0;       // largest error / allowed error
   std::string skipped;       // why nothing was verified; empty: verification ran
   std::optional<NodeFault> fault;  // the first in execution order
 };
 // Runs the graph as planned for `tested`, with every value as an additional output. Recomputes each node in f64 on
-// `judge` from the operands that `tested` produced, so that errors in the operands do not count against the node.
-UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
+// `verifier` from the operands that `tested` produced, so that errors in the operands do not count against the node.
+UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& verifier,
                                  const PlanOptions& options = {}, const StageReport& stage = {});
 
 // One result on two backends. Errors are relative L2 norms.
@@ -87,8 +87,8 @@ struct Comparison {
   std::vector<BackendResult> backends;  // the reference first, outside results last
   UNROLL_API bool agrees() const;
 };
-// The first of `backends` is the reference; `judge` computes in f64. Update i trains on batch i of the task.
-UNROLL_API Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& judge,
+// The first of `backends` is the reference; `verifier` computes in f64. Update i trains on batch i of the task.
+UNROLL_API Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& verifier,
                                    const CompareOptions& options);
 
 }  // namespace unroll

@@ -24,7 +24,7 @@ class LossTrace {
 };
 
 // Compares the best validation with the task's baselines on the same split, and notes what follows. A run that was cut
-// short is not judged.
+// short is not compared.
 void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display);
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levers: a baseline and changes of it, run in turn and compared at equal items and at equal time.
+// Ablations: a baseline and changes of it, run in turn and compared at equal items and at equal time.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -30,10 +30,10 @@ class SlowTask : public TinyTask {
   std::chrono::microseconds time_;
 };
 
-Lever lever(const std::string& name, std::shared_ptr<const Task> task,
+AblationVariant variant(const std::string& name, std::shared_ptr<const Task> task,
             const std::function<void(TrainerOptions&)>& change = {}) {
   return {name, [=] {
-            LeverSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
+            AblationSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
             setup.options.optimizer.lr = 0.05;
             if (change) change(setup.options);
             return setup;
@@ -62,10 +62,10 @@ class Scaled : public SlowTask {
 
 TEST_CASE("runs whose updates take longer than a probe keep to the time limit") {
   const std::chrono::microseconds slow{600000};
-  const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(slow))};
+  const AblationVariant variants[] = {variant("baseline", std::make_shared<SlowTask>(slow))};
   std::int64_t updates = 0;
   const auto start = std::chrono::steady_clock::now();
-  pull_levers(levers, {.seeds = 1, .minutes = 0.05, .points = 2}, [&](const std::string&, const LeverRun& run) {
+  run_ablation(variants, {.seeds = 1, .minutes = 0.05, .points = 2}, [&](const std::string&, const AblationRun& run) {
     updates = std::llround(run.points.back().items);
   });
   // The probe, and at most half of the limit too much.
@@ -74,17 +74,17 @@ TEST_CASE("runs whose updates take longer than a probe keep to the time limit") 
 }
 
 TEST_CASE(
-    "a lever that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
-  const Lever levers[] = {lever("baseline", std::make_shared<SlowTask>(k_usual)),
-                          lever("slow", std::make_shared<SlowTask>(4 * k_usual))};
+    "a variant that only costs time is slower, has the same losses at equal items and does not gain at equal time") {
+  const AblationVariant variants[] = {variant("baseline", std::make_shared<SlowTask>(k_usual)),
+                          variant("slow", std::make_shared<SlowTask>(4 * k_usual))};
   std::vector<std::string> order;
-  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.06, .points = 10},
-                                       [&](const std::string& name, const LeverRun& run) {
+  const AblationTable table = run_ablation(variants, {.seeds = 2, .minutes = 0.06, .points = 10},
+                                       [&](const std::string& name, const AblationRun& run) {
                                          order.push_back(name + std::to_string(run.seed));
                                        });
   CHECK(order == std::vector<std::string>{"baseline11", "slow11", "baseline12", "slow12"});
   REQUIRE(table.rows.size() == 2);
-  const LeverResult &base = table.rows[0], &slow = table.rows[1];
+  const AblationResult &base = table.rows[0], &slow = table.rows[1];
   CHECK(base.name == "baseline");
   CHECK(slow.speed == Shift::lower);
   CHECK(base.speed == Shift::within);
@@ -97,8 +97,8 @@ TEST_CASE(
   CHECK(base.bytes > 0);
   CHECK(slow.bytes == base.bytes);
   double least_items = HUGE_VAL, least_seconds = HUGE_VAL;
-  for (const LeverResult& row : table.rows)
-    for (const LeverRun& run : row.runs) {
+  for (const AblationResult& row : table.rows)
+    for (const AblationRun& run : row.runs) {
       for (std::size_t i = 1; i < run.points.size(); ++i) {
         CHECK(run.points[i].items > run.points[i - 1].items);
         CHECK(run.points[i].seconds > run.points[i - 1].seconds);
@@ -111,12 +111,12 @@ TEST_CASE(
   CHECK(table.seconds == least_seconds);
 }
 
-TEST_CASE("a lever that keeps a model from learning costs quality, and one that lets it learn pays") {
+TEST_CASE("a variant that keeps a model from learning costs quality, and one that lets it learn pays") {
   const auto task = std::make_shared<SlowTask>(k_usual);
   const auto rate = [](double lr) { return [=](TrainerOptions& o) { o.optimizer.lr = lr; }; };
-  const Lever levers[] = {lever("baseline", task, rate(0.002)), lever("lr=1e-9", task, rate(1e-9)),
-                          lever("lr=0.05", task, rate(0.05))};
-  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.06, .points = 4});
+  const AblationVariant variants[] = {variant("baseline", task, rate(0.002)), variant("lr=1e-9", task, rate(1e-9)),
+                          variant("lr=0.05", task, rate(0.05))};
+  const AblationTable table = run_ablation(variants, {.seeds = 2, .minutes = 0.06, .points = 4});
   CHECK(table.rows[1].at_items == Shift::higher);
   CHECK(table.rows[1].at_seconds != Shift::lower);  // on a busy machine a run may have few updates by then
   CHECK(table.rows[2].at_items == Shift::lower);
@@ -124,68 +124,71 @@ TEST_CASE("a lever that keeps a model from learning costs quality, and one that 
   CHECK(table.rows[2].loss_at_items.high < table.rows[0].loss_at_items.low);
 }
 
-TEST_CASE("a change of the loss's scale is judged by the metric, whichever way it is better") {
+TEST_CASE("a change of the loss's scale is verified by the metric, whichever way it is better") {
   const auto better = [](TrainerOptions& o) { o.optimizer.lr = 0.05; };
   const auto slow = [](TrainerOptions& o) { o.optimizer.lr = 0.002; };
-  const Lever levers[] = {lever("baseline", std::make_shared<Scaled>(1), slow),
-                          lever("scale=100", std::make_shared<Scaled>(100), better)};
-  const auto pulled = [&](std::vector<LeverMetric> metrics) {
-    return pull_levers(levers, {.seeds = 2, .minutes = 0.03, .points = 3, .metrics = std::move(metrics)});
+  const AblationVariant variants[] = {variant("baseline", std::make_shared<Scaled>(1), slow),
+                          variant("scale=100", std::make_shared<Scaled>(100), better)};
+  const auto trial = [&](std::vector<AblationMetric> metrics) {
+    return run_ablation(variants, {.seeds = 2, .minutes = 0.03, .points = 3, .metrics = std::move(metrics)});
   };
-  const LeverTable by_loss = pulled({});
+  const AblationTable by_loss = trial({});
   CHECK(by_loss.metric.name == "loss");
   CHECK(by_loss.rows[1].metric_at_items.mean > by_loss.rows[0].metric_at_items.mean);
-  const LeverTable lower = pulled({{"accuracy", true}, {"distance"}});  // the task has no accuracy
+  const AblationTable lower = trial({{"accuracy", true}, {"distance"}});  // the task has no accuracy
   CHECK(lower.metric.name == "distance");
   CHECK(lower.rows[1].at_items != Shift::higher);  // on a busy machine runs have few updates
   CHECK(lower.rows[1].metric_at_items.mean < lower.rows[0].metric_at_items.mean);
   CHECK(lower.rows[1].loss_at_items.mean > lower.rows[0].loss_at_items.mean);
-  const LeverTable higher = pulled({{"closeness", true}});
+  const AblationTable higher = trial({{"closeness", true}});
   CHECK(higher.metric.higher_is_better);
   CHECK(higher.rows[1].at_items != Shift::lower);
   CHECK(higher.rows[1].metric_at_items.mean > higher.rows[0].metric_at_items.mean);
-  for (const LeverRun& run : higher.rows[1].runs)
+  for (const AblationRun& run : higher.rows[1].runs)
     for (std::size_t i = 1; i < run.points.size(); ++i) CHECK(run.points[i].metric >= run.points[i - 1].metric);
 }
 
-TEST_CASE("with one seed there is no spread, and nothing is told of a lever") {
+TEST_CASE("with one seed there is no spread, and nothing is told of a variant") {
   const auto task = std::make_shared<SlowTask>(k_usual);
-  const Lever levers[] = {lever("baseline", task),
-                          lever("lr=1e-9", task, [](TrainerOptions& o) { o.optimizer.lr = 1e-9; })};
-  const LeverTable table = pull_levers(levers, {.seeds = 1, .minutes = 0.02, .points = 3});
+  const AblationVariant variants[] = {variant("baseline", task),
+                          variant("lr=1e-9", task, [](TrainerOptions& o) { o.optimizer.lr = 1e-9; })};
+  const AblationTable table = run_ablation(variants, {.seeds = 1, .minutes = 0.02, .points = 3});
   CHECK(table.rows[1].loss_at_items.mean > table.rows[0].loss_at_items.mean);
   CHECK(table.rows[1].at_items == Shift::within);
 }
 
-TEST_CASE("a lever whose numbers are not finite or that does not fit is a row that says so; the baseline must run") {
+TEST_CASE("a variant whose numbers are not finite or that does not fit is a row that says so; the baseline must run") {
   const auto task = std::make_shared<SlowTask>(k_usual);
   const auto diverges = [](TrainerOptions& o) {
     o.optimizer = {.name = "sgd", .lr = 1e30};
     o.clip.norm = 0;
   };
   const auto too_large = [](TrainerOptions& o) { o.machine_memory = 1; };
-  const Lever levers[] = {lever("baseline", task), lever("lr=1e30", task, diverges), lever("large", task, too_large)};
-  const LeverTable table = pull_levers(levers, {.seeds = 2, .minutes = 0.04, .points = 3});
+  const AblationVariant variants[] = {variant("baseline", task), variant("lr=1e30", task, diverges), variant("large",
+                                                                                                             task,
+                                                                                                                 too_large)};
+  const AblationTable table = run_ablation(variants, {.seeds = 2, .minutes = 0.04, .points = 3});
   CHECK(table.rows[0].failure.empty());
   CHECK(table.rows[0].runs.size() == 2);
   CHECK(table.rows[1].failure.find("finite") != std::string::npos);
   CHECK(table.rows[2].failure.find("the run needs") != std::string::npos);
   CHECK(table.items == std::min(table.rows[0].runs[0].points.back().items, table.rows[0].runs[1].points.back().items));
-  CHECK_THROWS_AS(pull_levers(std::span(levers).subspan(2), {.minutes = 0.01}), Error);
-  CHECK_THROWS_WITH_AS(pull_levers({}, {}), doctest::Contains("no baseline"), Error);
-  CHECK_THROWS_WITH_AS(pull_levers(levers, {.seeds = 0}), doctest::Contains("seeds"), Error);
+  CHECK_THROWS_AS(run_ablation(std::span(variants).subspan(2), {.minutes = 0.01}), Error);
+  CHECK_THROWS_WITH_AS(run_ablation({}, {}), doctest::Contains("no baseline"), Error);
+  CHECK_THROWS_WITH_AS(run_ablation(variants, {.seeds = 0}), doctest::Contains("seeds"), Error);
 }
 
-TEST_CASE("bad options of a lever stop it before the first run, and each run leaves a folder of its own") {
+TEST_CASE("bad options of a variant stop it before the first run, and each run leaves a folder of its own") {
   const auto task = std::make_shared<SlowTask>(k_usual);
-  const Lever bad[] = {lever("baseline", task), lever("keep=-1", task, [](TrainerOptions& o) { o.prefetch = -1; })};
+  const AblationVariant bad[] = {variant("baseline", task), variant("keep=-1", task,
+                                                                    [](TrainerOptions& o) { o.prefetch = -1; })};
   bool ran = false;
-  CHECK_THROWS_WITH_AS(pull_levers(bad, {}, [&](auto&, auto&) { ran = true; }), doctest::Contains("prefetch"), Error);
+  CHECK_THROWS_WITH_AS(run_ablation(bad, {}, [&](auto&, auto&) { ran = true; }), doctest::Contains("prefetch"), Error);
   CHECK_FALSE(ran);
   MemoryVfs vfs;
   std::vector<std::string> started;
-  const Lever one[] = {{"baseline", [&] {
-                          LeverSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
+  const AblationVariant one[] = {{"baseline", [&] {
+                          AblationSetup setup{make_backend("cpu", {.threads = 1}), task, small_training(10)};
                           setup.options.folder = "out/baseline";
                           setup.options.vfs = &vfs;
                           setup.starts = [&](const TrainerOptions& run) {
@@ -194,7 +197,7 @@ TEST_CASE("bad options of a lever stop it before the first run, and each run lea
                           };
                           return setup;
                         }}};
-  pull_levers(one, {.seeds = 2, .minutes = 0.02, .points = 2});
+  run_ablation(one, {.seeds = 2, .minutes = 0.02, .points = 2});
   CHECK(started == std::vector<std::string>{"out/baseline/seed-11 11", "out/baseline/seed-12 12"});
   for (const char* folder : {"out/baseline/seed-11", "out/baseline/seed-12"}) {
     CHECK(vfs.exists(std::string(folder) + "/metrics.jsonl"));

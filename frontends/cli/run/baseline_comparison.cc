@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/run/train_judgement.h"
+#include "frontends/cli/run/baseline_comparison.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll lever`: a config, each change of it alone, and all of them together, side by side.
-#include "frontends/config/text_file.h"
+// `unroll variant`: a config, each change of it alone, and all of them together, side by side.
 #include "unroll/train/ablation.h"
 
 #include <unistd.h>
@@ -21,43 +20,44 @@
 #include "frontends/config/run/job.h"
 #include "frontends/config/run/run_folder.h"
 #include "frontends/config/run/split_size.h"
+#include "frontends/config/text_file.h"
 #include "unroll/support/error.h"
 #include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
 
-struct LeverArguments : ConfigArguments {
-  std::vector<std::string> levers;  // "batch=64", "batch=64,lr=0.01"
-  LeverOptions lever;
+struct AblationArguments : ConfigArguments {
+  std::vector<std::string> variants;  // "batch=64", "batch=64,lr=0.01"
+  AblationOptions ablation;
   std::string out;
   bool json = false;
 };
 
-void add_options(CLI::App& app, LeverArguments& o) {
+void add_options(CLI::App& app, AblationArguments& o) {
   add_operand(app, "config", o.config, "Config file of the baseline.");
-  add_operands(app, "changes", o.levers,
+  add_operands(app, "changes", o.variants,
                "Changes of config keys, such as hidden=512. Join changes that belong together with a comma: "
                "batch=64,lr=0.008.");
   group(app, "Training");
-  add_integer(app, "--seeds", o.lever.seeds, "Runs per change, from train.seed on.", {1, 1000, 5});
-  add_number(app, "--minutes", o.lever.minutes, "Time limit for all runs together; each has an update at least.",
+  add_integer(app, "--seeds", o.ablation.seeds, "Runs per change, from train.seed on.", {1, 1000, 5});
+  add_number(app, "--minutes", o.ablation.minutes, "Time limit for all runs together; each has an update at least.",
              {0.001, 1e6, 10});
   add_seed(app, o);
   add_set(app, o);
   group(app, "Output");
-  add_text(app, "--out", o.out, "FOLDER", "Write lever.json and a run folder per run to this folder.");
+  add_text(app, "--out", o.out, "FOLDER", "Write ablation.json and a run folder per run to this folder.");
   add_json(app, o.json);
   add_config_device(app, o);
   add_examples(app,
-               "  unroll lever docs/examples/char-lm.toml cell=gru hidden=512 dropout=0.2\n"
-               "  unroll lever docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5\n"
+               "  unroll variant docs/examples/char-lm.toml cell=gru hidden=512 dropout=0.2\n"
+               "  unroll variant docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5\n"
                "\n"
-               "`unroll ablation` and `unroll ablate` are other names of this command.");
+               "`unroll ablate` and `unroll lever` are other names of this command.");
 }
 
 // The key that a kind of task reads under this name.
-std::string_view key_of(std::string_view name, unsigned uses, const std::string& lever) {
+std::string_view key_of(std::string_view name, unsigned uses, const std::string& variant) {
   std::vector<std::string_view> known;
   for (const KeySpec& key : config_schema()) {
     if (!(key.uses & uses)) continue;
@@ -67,11 +67,11 @@ std::string_view key_of(std::string_view name, unsigned uses, const std::string&
   }
   if (name == "window") return "data.steps";  // of tasks without data.window
   if (const std::string_view key = key_named(name); !key.empty() && find_key(key)->uses & uses) return key;
-  throw Error(ErrorKind::usage, lever, fmt::format("this task has no key '{}'", name), known_names(name, known));
+  throw Error(ErrorKind::usage, variant, fmt::format("this task has no key '{}'", name), known_names(name, known));
 }
 
 // What a comparison decides by itself.
-constexpr std::pair<std::string_view, std::string_view> k_not_levers[] = {
+constexpr std::pair<std::string_view, std::string_view> k_fixed_keys[] = {
     {"train.schedule", "the rate stays as it is after its warm-up"},
     {"train.max_updates", "--minutes bounds the runs"},
     {"train.epochs", "--minutes bounds the runs"},
@@ -112,30 +112,31 @@ constexpr OtherMeasure k_other_measures[] = {
     {"data.lowercase", "perplexity", k_tokens},
 };
 
-// A run that differs in nothing would be judged by its noise.
-void refuse_no_change(const std::string& lever, const std::string& setting, const Config& baseline) {
+// A run that differs in nothing would be compared by its noise.
+void refuse_no_change(const std::string& variant, const std::string& setting, const Config& baseline) {
   Config changed = baseline;
   changed.apply_setting(setting);
   if (changed.toml(baseline.uses()) == baseline.toml(baseline.uses()))
-    throw Error(ErrorKind::usage, lever, setting + " is what the config says already",
+    throw Error(ErrorKind::usage, variant, setting + " is what the config says already",
                 "Leave it out, or take another value");
 }
 
-Settings settings_of(const std::string& lever, const Config& baseline) {
+Settings settings_of(const std::string& variant, const Config& baseline) {
   Settings settings;
-  for (std::size_t from = 0; from <= lever.size();) {
-    const std::size_t end = std::min(lever.find(',', from), lever.size());
-    const std::string part = lever.substr(from, end - from);
+  for (std::size_t from = 0; from <= variant.size();) {
+    const std::size_t end = std::min(variant.find(',', from), variant.size());
+    const std::string part = variant.substr(from, end - from);
     const std::size_t equals = part.find('=');
-    if (equals == std::string::npos) throw Error(ErrorKind::usage, lever, "no = in '" + part + "'", "Write batch=64");
-    const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), lever);
-    for (const auto& [path, why] : k_not_levers)
-      if (key == path) throw Error(ErrorKind::usage, lever, fmt::format("{} cannot be an ablation: {}", path, why));
+    if (equals == std::string::npos) throw Error(ErrorKind::usage, variant, "no = in '" + part + "'", "Write batch=64");
+    const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), variant);
+    for (const auto& [path, why] : k_fixed_keys)
+      if (key == path) throw Error(ErrorKind::usage, variant, fmt::format("{} cannot be an ablation: {}", path, why));
     const auto sets_key = [&](const std::string& setting) { return setting.starts_with(std::string(key) + "="); };
     if (std::any_of(settings.begin(), settings.end(), sets_key))
-      throw Error(ErrorKind::usage, lever, fmt::format("{} is set twice", key), "Make each value a change of its own");
+      throw Error(ErrorKind::usage, variant, fmt::format("{} is set twice", key),
+                  "Make each value a change of its own");
     settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
-    refuse_no_change(lever, settings.back(), baseline);
+    refuse_no_change(variant, settings.back(), baseline);
     from = end + 1;
   }
   return settings;
@@ -146,21 +147,21 @@ struct Change {
   Settings settings;
 };
 
-// The config as it is, each lever, and all of them where they do not contradict each other.
-std::vector<Change> changes_of(const std::vector<std::string>& levers, const Config& baseline) {
+// The config as it is, each variant, and all of them where they do not contradict each other.
+std::vector<Change> changes_of(const std::vector<std::string>& variants, const Config& baseline) {
   std::vector<Change> changes{{"baseline", {}}};
   Change all{"all", {}};
   std::set<std::string> keys, names{"baseline", "all"};
   bool contradict = false;
-  for (const std::string& lever : levers) {
-    if (!names.insert(lever).second) throw Error(ErrorKind::usage, lever, "is given twice");
-    changes.push_back({lever, settings_of(lever, baseline)});
+  for (const std::string& variant : variants) {
+    if (!names.insert(variant).second) throw Error(ErrorKind::usage, variant, "is given twice");
+    changes.push_back({variant, settings_of(variant, baseline)});
     for (const std::string& setting : changes.back().settings) {
       contradict |= !keys.insert(setting.substr(0, setting.find('='))).second;
       all.settings.push_back(setting);
     }
   }
-  if (levers.size() > 1 && !contradict) changes.push_back(std::move(all));
+  if (variants.size() > 1 && !contradict) changes.push_back(std::move(all));
   return changes;
 }
 
@@ -173,10 +174,10 @@ bool sets_key(std::span<const Change> changes, std::string_view key) {
 
 // The main metrics of the task. MASE has a scale of its own for each period. The loss of a language model, in nats per
 // token, serves as its metrics do, unless a change sets what a token is.
-std::vector<LeverMetric> metrics_for(unsigned uses, std::span<const Change> changes) {
+std::vector<AblationMetric> metrics_for(unsigned uses, std::span<const Change> changes) {
   constexpr std::string_view k_token_keys[] = {"data.tokens", "data.vocabulary", "data.min_count"};
   const bool same_tokens = std::ranges::none_of(k_token_keys, [&](auto key) { return sets_key(changes, key); });
-  std::vector<LeverMetric> metrics;
+  std::vector<AblationMetric> metrics;
   for (const MainMetric& metric : find_task_kind(uses)->row.metrics) {
     const bool has_other_scale = metric.name == "mase" && sets_key(changes, "data.period");
     const bool is_loss = uses == k_language_model && (same_tokens || metric.name == "perplexity");
@@ -186,9 +187,9 @@ std::vector<LeverMetric> metrics_for(unsigned uses, std::span<const Change> chan
   return metrics;
 }
 
-std::string folder_name(std::string lever) {
-  std::replace(lever.begin(), lever.end(), '/', '-');
-  return lever;
+std::string folder_name(std::string variant) {
+  std::replace(variant.begin(), variant.end(), '/', '-');
+  return variant;
 }
 
 // What the runs share: backends, because what one has learnt of the machine is known to the next, and warnings of data.
@@ -208,12 +209,12 @@ class Shared {
   std::set<std::string> warned_;
 };
 
-Lever lever_of(const Change& change, const Config& baseline, Shared& shared, const std::string& out,
+AblationVariant variant_of(const Change& change, const Config& baseline, Shared& shared, const std::string& out,
                const StageReport& stage) {
   Config config = baseline;
   for (const std::string& setting : change.settings) config.apply_setting(setting);
   return {change.name, [=, &shared] {
-            LeverSetup setup{shared.open(config), make_task(config, ""), trainer_options(config)};
+            AblationSetup setup{shared.open(config), make_task(config, ""), trainer_options(config)};
             for (const std::string& warning : data_warnings(*setup.task, config)) shared.warn(warning);
             setup.options.stage = stage;
             if (out.empty()) return setup;
@@ -232,7 +233,7 @@ Lever lever_of(const Change& change, const Config& baseline, Shared& shared, con
 }
 
 // Empty: the metric of the change is comparable with the baseline's.
-std::string other_measure(const Change& change, const LeverMetric& metric) {
+std::string other_measure(const Change& change, const AblationMetric& metric) {
   for (const std::string& setting : change.settings)
     for (const OtherMeasure& row : k_other_measures)
       if (setting.starts_with(std::string(row.key) + "=") && (row.metric.empty() || row.metric == metric.name))
@@ -241,23 +242,23 @@ std::string other_measure(const Change& change, const LeverMetric& metric) {
 }
 
 // What a row says, in the order of the words.
-std::string verdict_of(const LeverResult& row, const Change& change, const LeverMetric& metric) {
+std::string verdict_of(const AblationResult& row, const Change& change, const AblationMetric& metric) {
   if (!row.failure.empty()) return row.failure;
   if (std::string other = other_measure(change, metric); !other.empty()) return other;
   struct Word {
-    Shift LeverResult::*shift;
+    Shift AblationResult::*shift;
     Shift value;
     std::string_view text;
   };
   const Shift better = metric.higher_is_better ? Shift::higher : Shift::lower;
   const Shift worse = metric.higher_is_better ? Shift::lower : Shift::higher;
   const Word words[] = {
-      {&LeverResult::at_seconds, better, "pays"},
-      {&LeverResult::at_seconds, worse, "does not pay"},
-      {&LeverResult::speed, Shift::higher, "faster"},
-      {&LeverResult::speed, Shift::lower, "slower"},
-      {&LeverResult::at_items, better, "better per item"},
-      {&LeverResult::at_items, worse, "costs quality"},
+      {&AblationResult::at_seconds, better, "better at equal time"},
+      {&AblationResult::at_seconds, worse, "worse at equal time"},
+      {&AblationResult::speed, Shift::higher, "faster"},
+      {&AblationResult::speed, Shift::lower, "slower"},
+      {&AblationResult::at_items, better, "better per item"},
+      {&AblationResult::at_items, worse, "worse per item"},
   };
   std::string text;
   for (const Word& word : words)
@@ -272,9 +273,9 @@ std::string_view shift_word(Shift shift) {
 
 Report json_of(const Spread& s) { return Report().add("mean", s.mean).add("low", s.low).add("high", s.high); }
 
-Report json_of(const LeverRun& run) {
+Report json_of(const AblationRun& run) {
   ReportList points;
-  for (const LeverRun::Point& p : run.points)
+  for (const AblationRun::Point& p : run.points)
     points.push_back(
         Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss).add("metric", p.metric));
   return Report()
@@ -283,17 +284,17 @@ Report json_of(const LeverRun& run) {
       .add("points", points);
 }
 
-Report json_of(const LeverTable& table, std::span<const Change> changes, const std::string& config) {
+Report json_of(const AblationTable& table, std::span<const Change> changes, const std::string& config) {
   ReportList rows;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const LeverResult& row = table.rows[i];
+    const AblationResult& row = table.rows[i];
     Report r;
     const bool is_baseline = i == 0;
     r.add("name", row.name).add("settings", changes[i].settings);
     r.add("verdict", is_baseline ? "baseline" : verdict_of(row, changes[i], table.metric));
     r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
     ReportList runs;
-    for (const LeverRun& run : row.runs) runs.push_back(json_of(run));
+    for (const AblationRun& run : row.runs) runs.push_back(json_of(run));
     if (row.failure.empty()) {
       r.add("items_per_second", json_of(row.items_per_second)).add("epoch_seconds", json_of(row.epoch_seconds));
       r.add("loss_at_items", json_of(row.loss_at_items)).add("loss_at_seconds", json_of(row.loss_at_seconds));
@@ -308,22 +309,22 @@ Report json_of(const LeverTable& table, std::span<const Change> changes, const s
   }
   Report report;
   report.add("config", config).add("items", table.items).add("seconds", table.seconds);
-  report.add("metric", table.metric.name).add("higher_is_better", table.metric.higher_is_better).add("levers", rows);
+  report.add("metric", table.metric.name).add("higher_is_better", table.metric.higher_is_better).add("variants", rows);
   return report;
 }
 
 std::string spread_text(const Spread& s) { return fmt::format("{:.4g} ({:.4g} - {:.4g})", s.mean, s.low, s.high); }
 
-Report text_of(const LeverTable& table, std::span<const Change> changes) {
+Report text_of(const AblationTable& table, std::span<const Change> changes) {
   const std::string& metric = table.metric.name;
-  const bool is_loss = metric == LeverMetric{}.name;
+  const bool is_loss = metric == AblationMetric{}.name;
   TextTable rows{{"change", "items/s", "speed", "epoch", "memory"}, {}};
   for (const std::string& column : {metric + " at equal items", metric + " at equal time"}) rows.head.push_back(column);
   if (!is_loss) rows.head.push_back("loss at equal time");
   rows.head.push_back("verdict");
   const double base = table.rows[0].items_per_second.mean;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const LeverResult& row = table.rows[i];
+    const AblationResult& row = table.rows[i];
     std::vector<std::string> cells(rows.head.size(), "-");
     cells[0] = row.name;
     cells[4] = bytes_text(row.bytes);
@@ -347,30 +348,30 @@ Report text_of(const LeverTable& table, std::span<const Change> changes) {
   return report;
 }
 
-int execute(const LeverArguments& options) {
+int execute(const AblationArguments& options) {
   Config config = load_config(options, options.config);
   make_data_path_absolute(config, options.config);
   config.refuse_unread();
   Activity busy("loading the data");
-  const std::vector<Change> changes = changes_of(options.levers, config);
+  const std::vector<Change> changes = changes_of(options.variants, config);
   if (!options.out.empty()) prepare_run_folder(options.out, /*resume=*/false);
   Shared shared;
-  std::vector<Lever> levers;
+  std::vector<AblationVariant> variants;
   const auto stage = [show = busy.stages()](WorkStage s) {
     if (s.doing == "training") s.of = 0;  // its end is a matter of time
     show(s);
   };
-  LeverOptions lever = options.lever;
-  lever.metrics = metrics_for(config.uses(), changes);
-  for (const Change& change : changes) levers.push_back(lever_of(change, config, shared, options.out, stage));
+  AblationOptions ablation = options.ablation;
+  ablation.metrics = metrics_for(config.uses(), changes);
+  for (const Change& change : changes) variants.push_back(variant_of(change, config, shared, options.out, stage));
   catch_stop_signals();
-  LeverTable table;
-  const auto n_runs = static_cast<std::int64_t>(levers.size()) * options.lever.seeds;
+  AblationTable table;
+  const auto n_runs = static_cast<std::int64_t>(variants.size()) * options.ablation.seeds;
   std::int64_t n_done = 0;
   busy.say(counted(n_runs, "run"));
   try {
-    table = pull_levers(levers, lever, [&](const std::string& name, const LeverRun& run) {
-      print_progress(wrapped(fmt::format("lever={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
+    table = run_ablation(variants, ablation, [&](const std::string& name, const AblationRun& run) {
+      print_progress(wrapped(fmt::format("change={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
                                          run.seed, run.points.back().loss, run.items_per_second,
                                          run.points.back().items),
                              static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
@@ -383,7 +384,7 @@ int execute(const LeverArguments& options) {
   busy.finish();
   const Report json = json_of(table, changes, options.config);
   const auto write = [&] {
-    if (!options.out.empty()) write_text_file(options.out + "/lever.json", json.json() + "\n");
+    if (!options.out.empty()) write_text_file(options.out + "/ablation.json", json.json() + "\n");
   };
   write_and_print(write, [&] { (options.json ? json : text_of(table, changes)).print(options.json); });
   return 0;
@@ -391,9 +392,9 @@ int execute(const LeverArguments& options) {
 
 }  // namespace
 
-const Command lever_command =
-    command<LeverArguments>(k_understand, "lever",
+const Command ablation_command =
+    command<AblationArguments>(k_understand, "ablation",
             "Run an ablation: change one option at a time and compare speed, memory and loss.",
-            add_options, execute, {"ablation", "ablate"});
+            add_options, execute, {"lever", "ablate"});
 
 }  // namespace unroll::cli
