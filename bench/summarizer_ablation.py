@@ -4,9 +4,9 @@
 
 usage: bench/summarizer_ablation.py --unroll build/frontends/cli/unroll [--minutes 3] [--threads 2] [--only batch,model]
 Expectations are those of a guide to training this model with PyTorch on a laptop GPU of 8 GB; the baseline there takes
-1.25 s per pair. `unroll ablation` measures target words per second, and each pair of a row has the same number of them. An
-update has 4 pairs in every row, 1 x 4 or 4 x 1, so that all rows pay for the optimizer alike. Memory is the estimate of
-a run, which the last column compares with 8 GB.
+1.25 s per pair. `unroll ablation` measures target words per second, and each pair of a row has the same number of them.
+An update has 4 pairs in every row, 1 x 4 or 4 x 1, so that all rows pay for the optimizer alike. Memory is the estimate
+of a run, which the last column compares with 8 GB.
 """
 import argparse
 import json

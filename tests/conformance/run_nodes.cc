@@ -44,7 +44,8 @@ TEST_CASE("no node of any case is blamed on any backend") {
         at = c.name;
       }
     }
-    std::printf("%s: %d cases unsupported; %lld nodes verified, %lld not; at most %.1f %% of the allowed error, in %s\n",
+    std::printf("%s: %d cases unsupported; %lld nodes verified, %lld not; at most %.1f %% of the allowed error, in "
+                "%s\n",
                 name.c_str(), unsupported, static_cast<long long>(nodes), static_cast<long long>(unverified),
                 100 * tightest, at.c_str());
   }

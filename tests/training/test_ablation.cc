@@ -164,9 +164,8 @@ TEST_CASE("a variant whose numbers are not finite or that does not fit is a row 
     o.clip.norm = 0;
   };
   const auto too_large = [](TrainerOptions& o) { o.machine_memory = 1; };
-  const AblationVariant variants[] = {variant("baseline", task), variant("lr=1e30", task, diverges), variant("large",
-                                                                                                             task,
-                                                                                                                 too_large)};
+  const AblationVariant variants[] = {variant("baseline", task), variant("lr=1e30", task, diverges),
+                                      variant("large", task, too_large)};
   const AblationTable table = run_ablation(variants, {.seeds = 2, .minutes = 0.04, .points = 3});
   CHECK(table.rows[0].failure.empty());
   CHECK(table.rows[0].runs.size() == 2);

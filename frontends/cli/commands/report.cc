@@ -26,7 +26,8 @@ struct ReportArguments {
 
 void add_options(CLI::App& app, ReportArguments& o) {
   add_operands(app, "sources", o.sources,
-               "Run folders, --out folders of ablation, and saved output of compare, ablation, explain, bench or generate.");
+               "Run folders, --out folders of ablation, and saved output of compare, ablation, explain, bench or "
+               "generate.");
   group(app, "Output");
   add_text(app, "--output", o.output, "FILE", "HTML file to write.", "report.html");
   add_flag(app, "--no-examples", o.no_examples, "Do not evaluate the runs: no predictions and no test metrics.");
