@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "core/support/text/nearest_name.h"
 #include "unroll/support/error.h"
 
@@ -62,8 +62,8 @@ void add_options(const BackendRow& row, const std::string& text, BackendOptions&
     const std::size_t equals = part.find('=');
     if (part.empty() || (equals == std::string::npos && !row.after_colon))
       throw Error(ErrorKind::usage, row.name, "'" + part + "' is no option", "Write NAME=VALUE");
-    if (equals == std::string::npos) options.own[row.after_colon] = part;
-    else options.own[part.substr(0, equals)] = part.substr(equals + 1);
+    if (equals == std::string::npos) options.specific[row.after_colon] = part;
+    else options.specific[part.substr(0, equals)] = part.substr(equals + 1);
     at = end + 1;
   }
 }
@@ -114,7 +114,7 @@ std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOpti
   const BackendRow* const row = parts.is_profile ? nullptr : &row_of(parts.backend);
   BackendOptions with = options;
   if (row && name.find(':') != std::string::npos) add_options(*row, parts.value, with);
-  common::check_own_options(parts.backend, backend_options(name), with);
+  common::check_specific_options(parts.backend, backend_options(name), with);
   if (options.device != 0 && !(row && row->has_devices()))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
   if (!row) return make_profile_backend(name);

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "backends/common/host_buffer.h"
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "backends/cpu/cost/work.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/gemm/gemm.h"
@@ -19,12 +19,12 @@ class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(const BackendOptions& options)
       : chooses_(options.threads == 0), pool_(options.threads > 0 ? options.threads : available_cores()) {
-    state_.schedule = find_schedule(common::own_option(options, "schedule"));
+    state_.schedule = find_schedule(common::specific_option(options, "schedule"));
     prepare(state_, pool_, options);
     capabilities_.name = "cpu";
     capabilities_.device = counted(pool_.size(), "thread") + ", " + instruction_set();
     if (const char* by = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + by;
-    if (common::own_option(options, "products") == "openblas") {
+    if (common::specific_option(options, "products") == "openblas") {
       state_.blas = &open_blas();
       capabilities_.name += ":openblas";
       capabilities_.device += ", large products by OpenBLAS " + state_.blas->release + " for " + state_.blas->core;

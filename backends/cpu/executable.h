@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/common/host_buffer.h"
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "backends/cpu/cost/machine_model.h"
 #include "backends/cpu/program/program.h"
 #include "backends/cpu/program/state.h"
@@ -26,7 +26,7 @@ void prepare(BackendState& state, ThreadPool& pool, const BackendOptions& option
   state.trace = options.trace;
   state.communicator = options.communicator;
   if (options.communicator) state.exchanges = std::make_unique<ExchangeThread>(*options.communicator);
-  state.predicts = common::own_option(options, "predict") == "true";
+  state.predicts = common::specific_option(options, "predict") == "true";
   if (state.predicts) state.machine = measure_machine({pool.size(), [&](const Work& work) { pool.run(work); }});
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "backends/common/host_buffer.h"
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "backends/cpu/executable.h"
 #include "backends/onednn/calls.h"
 #include "backends/onednn/library.h"
@@ -38,7 +38,7 @@ constexpr FormatRow k_formats[] = {{Precision::bf16, DType::bf16, dnnl_cpu_isa_a
 class OnednnBackend final : public HostBackend {
  public:
   explicit OnednnBackend(const BackendOptions& options)
-      : emulates_formats_(common::own_option(options, "emulate_formats") == "true"),
+      : emulates_formats_(common::specific_option(options, "emulate_formats") == "true"),
         pool_(options.threads > 0 ? options.threads : cpu::available_cores()) {
     cpu::prepare(state_, pool_, options);
     capabilities_.name = "onednn";

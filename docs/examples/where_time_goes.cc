@@ -10,7 +10,7 @@ using namespace unroll;
 
 int main() {
   Trace trace(1000);  // maximum events per thread
-  const auto backend = make_backend("cpu", {.threads = 2, .own = {{"predict", "true"}}, .trace = &trace});
+  const auto backend = make_backend("cpu", {.threads = 2, .specific = {{"predict", "true"}}, .trace = &trace});
 
   Graph graph;
   Scope scope(graph, /*training=*/false);

@@ -129,7 +129,7 @@ TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64")
       // Formats that the processor has no instructions for are tested too.
       const bool has_option = name == "onednn";
       const auto backend =
-          has_option ? open_tested(name, {.own = {{"emulate_formats", "true"}}}) : open_tested(name);
+          has_option ? open_tested(name, {.specific = {{"emulate_formats", "true"}}}) : open_tested(name);
       PlanOptions options;
       options.precision = precision;
       int n_claimed = 0;

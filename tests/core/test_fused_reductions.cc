@@ -510,7 +510,7 @@ TEST_CASE("the gradients of gains and biases of a loop are sums of sums, whateve
       for (const char* schedule : {"rows", "columns", "calls", "one"}) {
         CAPTURE(threads);
         CAPTURE(schedule);
-        const auto backend = make_backend("cpu", {.threads = threads, .own = {{"schedule", schedule}}});
+        const auto backend = make_backend("cpu", {.threads = threads, .specific = {{"schedule", schedule}}});
         const TensorMap got = evaluate(*graph, *backend, inputs);
         for (const auto& output : wanted) {
           CAPTURE(output.first);

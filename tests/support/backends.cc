@@ -59,7 +59,7 @@ constexpr struct {
 BackendOptions with_environment(const std::string& name, BackendOptions options) {
   for (const auto& each : k_environment)
     if (const char* value = std::getenv(each.variable); value && name == each.backend)
-      options.own.emplace(each.option, value);
+      options.specific.emplace(each.option, value);
   return options;
 }
 
@@ -67,14 +67,14 @@ BackendOptions with_environment(const std::string& name, BackendOptions options)
 BackendOptions validated(BackendOptions options) {
   static const bool installed = [] {
     try {
-      make_backend(k_vulkan, {.own = {{"validation", "true"}}});
+      make_backend(k_vulkan, {.specific = {{"validation", "true"}}});
       return true;
     } catch (const Error& error) {
       std::printf("without validation: %s\n", error.what());
       return false;
     }
   }();
-  if (installed) options.own.emplace("validation", "true");
+  if (installed) options.specific.emplace("validation", "true");
   return options;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks small enough for the reference interpreter, and the options to train them in a moment.
+// Tasks small enough for the reference interpreter, and the options to train them in a snapshot.
 #pragma once
 
 #include <memory>

@@ -95,7 +95,7 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
   if (ranks_) example_ = example;
   const EvaluationGraph forward = build_evaluation(*task_, example);
   evaluation_metrics_ = forward.metrics;
-  carries_ = !forward.residents.empty();
+  carries_ = !forward.persistent.empty();
   parameter_rules(recipe_.optimizer_options, recipe_.groups,
                   forward.parameters);  // a group without parameter is an error
   require_shards(forward);
@@ -212,7 +212,7 @@ std::size_t DeviceModel::saved_bytes() const {
   return most;
 }
 
-std::unique_ptr<BoundProgram> DeviceModel::compiled(const Graph& graph, std::span<const Residency> sets) {
+std::unique_ptr<BoundProgram> DeviceModel::compiled(const Graph& graph, std::span<const PersistentTensors> sets) {
   const WorkStage before = stage_now_;
   tell({"compiling"});
   auto program = std::make_unique<BoundProgram>(graph, sets, backend_, fitting(graph));
@@ -236,14 +236,14 @@ DeviceModel::Evaluation& DeviceModel::program_for_prediction(const Batch& batch)
 
 DeviceModel::Evaluation DeviceModel::bound(const EvaluationGraph& graph, const Batch& batch) {
   require_parameters(graph.parameters, batch);
-  std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.residents)];
+  std::unique_ptr<DeviceTensors>& states = eval_states_[signature(graph.persistent)];
   if (!states) states = std::make_unique<DeviceTensors>(backend_);
-  for (const NamedType& r : graph.residents) states->add(r.name, r.type);
+  for (const NamedType& r : graph.persistent) states->add(r.name, r.type);
   Evaluation e;
   e.states = states.get();
   for (const NamedValue& output : graph.graph->outputs())
     if (!states->has(output.name)) e.results.emplace(output.name, Tensor(graph.graph->type(output.value)));
-  const Residency sets[] = {{states.get()}, {&carried_, average_name("")}, {&parameters_}};
+  const PersistentTensors sets[] = {{states.get()}, {&carried_, average_name("")}, {&parameters_}};
   e.program = compiled(*graph.graph, sets);
   return e;
 }

@@ -98,13 +98,13 @@ class DeviceModel {
   TensorMap parameter_views() const { return views(parameters_); }
   TensorMap carried_views() const { return views(carried_); }
   // What updates change, and back to it in every bit. Slots that are zero, as in a run that begins, have no copy.
-  struct Moment {
+  struct Snapshot {
     TensorMap parameters, carried;
   };
-  Moment moment() const { return {parameters_.nonzero(), carried_.nonzero()}; }
-  void go_back(const Moment& moment) {
-    parameters_.put_back(moment.parameters);
-    carried_.put_back(moment.carried);
+  Snapshot snapshot() const { return {parameters_.nonzero(), carried_.nonzero()}; }
+  void restore(const Snapshot& snapshot) {
+    parameters_.put_back(snapshot.parameters);
+    carried_.put_back(snapshot.carried);
   }
   Communicator* ranks() const { return ranks_; }  // null: one rank
   // After an error: what is under way uses the buffers.
@@ -138,7 +138,7 @@ class DeviceModel {
   void require_shards(const EvaluationGraph& forward) const;
   UpdateShare share_of(std::int64_t leaves) const;
   bool is_whole(std::int64_t leaves) const { return leaves == 1 && !ranks_ && task_->shards() == 1; }
-  void add_residents(const TrainingGraph& graph);
+  void add_persistent(const TrainingGraph& graph);
   void add_parts(const TrainingGraph& graph);
   BoundProgram& program_for_update(const Batch& batch, Phase phase, std::int64_t leaves);
   BoundProgram& program_for_sums(const Batch& like, Phase phase, std::int64_t leaves);  // exchange or step
@@ -151,7 +151,7 @@ class DeviceModel {
   UpdateNumbers numbers_of(const UpdateInputs& inputs, std::int64_t leaf) const;
   static void require_metrics(const std::vector<MetricLayout>& wanted, const std::vector<MetricLayout>& got);
   std::int64_t draw_of(std::int64_t update) const { return (update - 1) * accumulate_ + 1; }
-  std::unique_ptr<BoundProgram> compiled(const Graph& graph, std::span<const Residency> sets);
+  std::unique_ptr<BoundProgram> compiled(const Graph& graph, std::span<const PersistentTensors> sets);
   void refuse_too_large(const std::vector<ParameterSpec>& parameters) const;
   PlanOptions fitting(const Graph& graph) const;
   static void run(BoundProgram& program, const Batch& batch, const Tensor& control);

@@ -96,13 +96,13 @@ PlanOptions donating(const Graph& graph, PlanOptions options) {
   return options;
 }
 
-BoundProgram::BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend,
+BoundProgram::BoundProgram(const Graph& graph, std::span<const PersistentTensors> persistent, Backend& backend,
                            PlanOptions options)
     : program_(graph, backend, donating(graph, std::move(options))), limits_(index_limits(graph)),
       own_inputs_(backend), own_outputs_(backend) {
   const Graph& planned = *program_.plan().graph;
   const auto resident = [&](const std::string& name) -> Buffer* {
-    for (const Residency& r : residents)
+    for (const PersistentTensors& r : persistent)
       if (r.tensors->has(r.prefix + name)) return r.tensors->buffer(r.prefix + name);
     return nullptr;
   };

@@ -48,7 +48,7 @@ class DeviceTensors {
 };
 
 // Tensors that a program finds under their names without the prefix.
-struct Residency {
+struct PersistentTensors {
   const DeviceTensors* tensors;
   std::string prefix = {};
 };
@@ -56,11 +56,12 @@ struct Residency {
 // The options with every output donated the input of its name.
 PlanOptions donating(const Graph& graph, PlanOptions options);
 
-// Inputs and outputs are looked for in `residents`, first found; the others belong to the program, which uploads the
+// Inputs and outputs are looked for in `persistent`, first found; the others belong to the program, which uploads the
 // inputs. An output named like an input overwrites it.
 class BoundProgram {
  public:
-  BoundProgram(const Graph& graph, std::span<const Residency> residents, Backend& backend, PlanOptions options);
+  BoundProgram(const Graph& graph, std::span<const PersistentTensors> persistent, Backend& backend,
+               PlanOptions options);
 
   // Does nothing for a name the program does not read. Throws Error(usage) on an index out of range.
   void set(const std::string& name, const Tensor& tensor);

@@ -45,7 +45,7 @@ void DeviceModel::require_shards(const EvaluationGraph& forward) const {
                 std::to_string(ranks_->size()) + " ranks cannot share the " + std::to_string(accumulate_) +
                     " batches of an update",
                 "Set train.accumulate to the number of ranks or a multiple of it");
-  if (!forward.residents.empty() && shards == 1)
+  if (!forward.persistent.empty() && shards == 1)
     throw Error(ErrorKind::usage, "trainer",
                 "this task carries states from batch to batch, so ranks cannot take turns with its batches",
                 "Set data.shards to train.accumulate: each batch of an update then has rows of its own");
@@ -55,8 +55,8 @@ UpdateShare DeviceModel::share_of(std::int64_t leaves) const {
   return ranks_ ? UpdateShare{leaves, ranks_->rank(), ranks_->size()} : UpdateShare{leaves};
 }
 
-void DeviceModel::add_residents(const TrainingGraph& graph) {
-  for (const NamedType& r : graph.residents) {
+void DeviceModel::add_persistent(const TrainingGraph& graph) {
+  for (const NamedType& r : graph.persistent) {
     const TensorRole role = role_of(r.name);
     if (role == TensorRole::state) {
       states_.insert(r.name);
@@ -79,9 +79,9 @@ BoundProgram& DeviceModel::program_for_update(const Batch& batch, Phase phase, s
   require_parameters(graph.parameters, batch);
   if (!metrics_) metrics_ = graph.metrics;
   require_metrics(*metrics_, graph.metrics);
-  add_residents(graph);
+  add_persistent(graph);
   if (phase != Phase::whole) add_parts(graph);
-  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
+  const PersistentTensors sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   return *updates_.emplace(key, compiled(*graph.graph, sets)).first->second;
 }
 
@@ -99,16 +99,16 @@ BoundProgram& DeviceModel::program_for_sums(const Batch& like, Phase phase, std:
   if (const auto at = sums_.find(key); at != sums_.end()) return *at->second;
   const TrainingGraph graph = build_update(*task_, like, recipe_, phase, share_of(leaves));
   if (!metrics_) metrics_ = graph.metrics;
-  add_residents(graph);
+  add_persistent(graph);
   add_parts(graph);
-  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
+  const PersistentTensors sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   return *sums_.emplace(key, compiled(*graph.graph, sets)).first->second;
 }
 
 BoundProgram& DeviceModel::program_for_sum(std::size_t i) {
   const std::string key = "sum " + std::to_string(i);
   if (const auto at = sums_.find(key); at != sums_.end()) return *at->second;
-  const Residency sets[] = {{&accumulated_}};
+  const PersistentTensors sets[] = {{&accumulated_}};
   return *sums_.emplace(key, compiled(*build_sum(i, parts_), sets)).first->second;
 }
 
@@ -119,7 +119,7 @@ DeviceModel::Watching& DeviceModel::program_for_watch(const Batch& batch, Phase 
   const WatchGraph graph = build_watch(*task_, batch, recipe_, phase, share_of(leaves));
   w.parameters = graph.parameters;
   w.loops = graph.loops;
-  const Residency sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
+  const PersistentTensors sets[] = {{&parameters_}, {&carried_}, {&accumulated_}};
   w.program = compiled(*graph.training.graph, sets);
   return watching_.emplace(key, std::move(w)).first->second;
 }

@@ -284,9 +284,9 @@ class Trials {
 }  // namespace
 
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate) {
-  const DeviceModel::Moment before = model.moment();
+  const DeviceModel::Snapshot before = model.snapshot();
   const FurtherPrograms further = Trials(model, task, trial, estimate).all();
-  model.go_back(before);
+  model.restore(before);
   return further;
 }
 

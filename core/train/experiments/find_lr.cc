@@ -61,10 +61,10 @@ class Runs {
     per_epoch_ = (n_batches_ + options.accumulate - 1) / options.accumulate;
     if (options_.epochs > 0) options_.max_updates = options_.epochs * per_epoch_;
     model_.prepare(task_.batch(Split::train, options_.seed, 0, 0));
-    start_ = model_.moment();
+    start_ = model_.snapshot();
   }
   std::int64_t planned() const { return options_.max_updates; }
-  void begin() { model_.go_back(start_); }
+  void begin() { model_.restore(start_); }
 
   // Without a validation set: of the first batch.
   double loss_at_start(double of_first_batch) {
@@ -113,7 +113,7 @@ class Runs {
   TrainerOptions options_;
   std::int64_t n_batches_, per_epoch_ = 1;
   DeviceModel model_;
-  DeviceModel::Moment start_;
+  DeviceModel::Snapshot start_;
 };
 
 std::vector<LrPoint> range_test(Runs& runs, const LrSearchOptions& search,

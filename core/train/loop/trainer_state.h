@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in progress: its position, its model on the device, its files. Functions: trainer.cc (updates), own_loop.cc
+// A run in progress: its position, its model on the device, its files. Functions: trainer.cc (updates), custom_loop.cc
 // (updates of the caller's own loop), trainer_files.cc (files), trainer_reports.cc (reports).
 #pragma once
 

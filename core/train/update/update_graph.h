@@ -50,7 +50,7 @@ struct UpdateConfig {
   std::vector<int> buckets = {};
 };
 
-// Inputs: the batch, k_control (control.h) and the residents: the parameters, "optimizer.<slot>.<parameter>",
+// Inputs: the batch, k_control (control.h) and the persistent: the parameters, "optimizer.<slot>.<parameter>",
 // "average.<parameter>", "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
@@ -70,7 +70,7 @@ struct UpdateConfig {
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;  // all but the parameters
+  std::vector<NamedType> persistent;  // all but the parameters
   std::vector<MetricLayout> metrics;
   std::vector<NamedType> parts;      // of sums, in the order in which ranks add them
 };
@@ -99,7 +99,7 @@ TrainingGraph build_update(const Task& task, const Batch& like, const UpdateConf
 // while it runs.
 std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateConfig& recipe);
 
-// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
+// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no persistent replaced.
 // Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
 // update moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
 // (activation_counts.h). Not for Phase::gather.
@@ -113,11 +113,11 @@ WatchGraph build_watch(const Task& task, const Batch& like, const UpdateConfig& 
                        const UpdateShare& share = {});
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
-// metric; with `counts` also "count.<name>" of each of the task's counts. Residents are the states.
+// metric; with `counts` also "count.<name>" of each of the task's counts. PersistentInputs are the states.
 struct EvaluationGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;
+  std::vector<NamedType> persistent;
   std::vector<MetricLayout> metrics;
 };
 EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);

@@ -131,7 +131,7 @@ class Comparing {
     tell({"compiling for " + r.backend});
     r.device = backend.describe().device;
     const auto start = Clock::now();
-    const std::span<const Residency> none;
+    const std::span<const PersistentTensors> none;
     programs_.push_back(std::make_unique<BoundProgram>(*pass_.graph, none, backend, plan_options_));
     BoundProgram& program = *programs_.back();
     r.compile_ms = milliseconds_since(start);

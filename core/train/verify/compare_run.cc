@@ -101,7 +101,7 @@ UpdateLoop::Compiled& UpdateLoop::compiled(const Batch& batch) {
   if (c.program) return c;
   c.training = build_update(task_, batch, recipe_, Phase::whole);
   if (how_.wide) c.training.graph = in_f64(*c.training.graph, backend_, plan_options_, how_);
-  for (const NamedType& r : c.training.residents) {
+  for (const NamedType& r : c.training.persistent) {
     const Type type{how_.wide && r.type.dtype == DType::f32 ? DType::f64 : r.type.dtype, r.type.shape};
     tensors_.try_emplace(r.name, Tensor::filled(type, r.initial));
   }

@@ -58,7 +58,7 @@ class UpdateLoop {
   UpdateConfig recipe_;
   Arithmetic how_;
   std::int64_t update_ = 0;
-  TensorMap tensors_;  // parameters and residents
+  TensorMap tensors_;  // parameters and persistent
   std::map<std::string, Compiled> compiled_;  // by the batch's types
 };
 

@@ -113,7 +113,7 @@ std::unique_ptr<Backend> open_backend(const std::string& name, std::int64_t thre
   BackendOptions options{
       .threads = static_cast<int>(threads), .cache = kernel_folder(), .trace = trace, .communicator = ranks};
   for (const BackendOption& option : backend_options(name))
-    if (predict && option.name == "predict") options.own["predict"] = "true";
+    if (predict && option.name == "predict") options.specific["predict"] = "true";
   return make_backend(name, options);
 }
 

@@ -141,7 +141,7 @@ Program lstm_program(Backend& backend) {
 }
 
 TEST_CASE("a backend that predicts says so of every call, and of a loop what its calls add up to") {
-  const auto backend = make_backend("cpu", {.threads = 1, .own = {{"predict", "true"}}});
+  const auto backend = make_backend("cpu", {.threads = 1, .specific = {{"predict", "true"}}});
   const Program program = lstm_program(*backend);
   double loop = 0, inside = 0;
   for (const ReportLine& line : program.executable().report()) {

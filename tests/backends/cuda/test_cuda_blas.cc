@@ -137,8 +137,8 @@ TEST_CASE("products of every form are the library's, and the numbers those of th
 
 TEST_CASE("own kernels give the same, and are used where that is asked for") {
   if (!has_shim()) return;
-  const auto own = make_backend("cuda", {.own = {{"products", "own"}}}),
-             library = make_backend("cuda", {.own = {{"products", "cublaslt"}}});
+  const auto own = make_backend("cuda", {.specific = {{"products", "own"}}}),
+             library = make_backend("cuda", {.specific = {{"products", "cublaslt"}}});
   CHECK(own->describe().device.find("own products") != std::string::npos);
   CHECK(library->describe().device.find("cuBLASLt 13.1") != std::string::npos);
   for (const Case& c : k_cases) {
@@ -183,7 +183,7 @@ TEST_CASE("where the library is not installed products are own kernels, unless i
     CHECK(cuda->describe().device.find("no cuBLASLt") != std::string::npos);
     const TensorMap got = product_on(*cuda, k_cases[0]), expected = product_on(*make_backend("reference"), k_cases[0]);
     for (std::int64_t i = 0; i < got.at("y").elements(); ++i) CHECK(got.at("y").at(i) == expected.at("y").at(i));
-    const BackendOptions wanted{.own = {{"products", "cublaslt"}}};
+    const BackendOptions wanted{.specific = {{"products", "cublaslt"}}};
     CHECK_THROWS_WITH_AS(make_backend("cuda", wanted), doctest::Contains("no libno-such.so.1"), Error);
   }
   blas_libraries() = before;

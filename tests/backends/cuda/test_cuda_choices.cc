@@ -71,7 +71,7 @@ std::map<std::string, std::string> no_products() { return {{"products", "own"}, 
 // What a new backend reports of a layer: as a new process would, since only files outlive a backend.
 std::string layer_report(const std::string& cache, const Layer& layer = {Op::lstm}, bool gradient = false,
                          std::map<std::string, std::string> own = no_products()) {
-  const auto cuda = make_backend("cuda", {.cache = cache, .own = std::move(own)});
+  const auto cuda = make_backend("cuda", {.cache = cache, .specific = std::move(own)});
   const auto graph = graph_of(layer, gradient);
   Program program(*graph, *cuda);
   std::string text;

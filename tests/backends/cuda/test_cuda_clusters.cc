@@ -35,7 +35,7 @@ using Sizes = testing::LoopSizes;
 
 std::unique_ptr<Backend> open_or_skip(const std::string& exchange, const std::string& wgmma = "false") {
   return testing::or_skip([&] {
-    return make_backend("cuda", {.own = {{"loops", "resident-units"},
+    return make_backend("cuda", {.specific = {{"loops", "resident-units"},
                                          {"exchange", exchange},
                                          {"wgmma", wgmma},
                                          {"products", "own"}}});

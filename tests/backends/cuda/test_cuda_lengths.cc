@@ -30,7 +30,7 @@ using testing::LoopSizes;
 
 std::unique_ptr<Backend> open_or_skip(const std::string& loops, const std::string& lengths = "packed") {
   return testing::or_skip([&] {
-    return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}, {"lengths", lengths}}});
+    return make_backend("cuda", {.specific = {{"loops", loops}, {"products", "own"}, {"lengths", lengths}}});
   });
 }
 

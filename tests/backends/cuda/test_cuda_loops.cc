@@ -27,7 +27,7 @@ constexpr Sizes k_sizes[] = {{1, 2, 3, 1}, {2, 1, 5, 7}, {5, 3, 6, 9}, {4, 37, 1
 
 // In the library's products a loop as steps would have other bits.
 std::unique_ptr<Backend> open_or_skip(const std::string& loops) {
-  return testing::or_skip([&] { return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}}); });
+  return testing::or_skip([&] { return make_backend("cuda", {.specific = {{"loops", loops}, {"products", "own"}}}); });
 }
 
 void build(Graph& graph, const std::string& cell, const Sizes& s, DType dtype) {

@@ -108,7 +108,7 @@ TEST_CASE("parameters are copied in the first run and in runs after a change, an
     CAPTURE(std::string(precision_name(precision)));
     const double tolerance = precision == Precision::f32 ? 0x1p-19 : 0x1p-6;  // 32 roundings of f32, of f16
     set_tamper(count_launches);
-    const auto cuda = make_backend("cuda", {.own = {{"graphs", "false"}}});
+    const auto cuda = make_backend("cuda", {.specific = {{"graphs", "false"}}});
     set_tamper(nullptr);
     const auto graph = graph_of({Op::gru}, false);
     TensorMap inputs = numbers_for(*graph);

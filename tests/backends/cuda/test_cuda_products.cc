@@ -209,5 +209,5 @@ TEST_CASE("with precision tf32 all products of rounded operands are in tf32, als
 
 TEST_CASE("an own product of many terms adds up at most 1,024 of them in a row") {
   if (!has_shim()) return;
-  CHECK(testing::long_sum_error(*make_backend("cuda", {.own = {{"products", "own"}}}), 20000) <= 1);
+  CHECK(testing::long_sum_error(*make_backend("cuda", {.specific = {{"products", "own"}}}), 20000) <= 1);
 }

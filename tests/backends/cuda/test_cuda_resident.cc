@@ -32,7 +32,7 @@ struct Sizes {
 };
 
 std::unique_ptr<Backend> open_or_skip(const std::string& loops) {
-  return testing::or_skip([&] { return make_backend("cuda", {.own = {{"loops", loops}, {"products", "own"}}}); });
+  return testing::or_skip([&] { return make_backend("cuda", {.specific = {{"loops", loops}, {"products", "own"}}}); });
 }
 
 // Made up: a gate before one product and a norm behind another, so that a step exchanges its values three times.

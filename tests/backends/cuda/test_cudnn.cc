@@ -239,16 +239,16 @@ TEST_CASE("own kernels where that is asked for, and where the library is not ins
     return forward_calls() > before;
   };
   CHECK(claims({}));
-  CHECK(claims({.own = {{"rnn", "cudnn"}}}));
-  CHECK(claims({.own = {{"rnn", "cudnn"}, {"loops", "whole"}}}));
-  CHECK_FALSE(claims({.own = {{"rnn", "own"}}}));
-  CHECK_FALSE(claims({.own = {{"loops", "whole"}}}));
-  CHECK_FALSE(claims({.own = {{"products", "own"}}}));
+  CHECK(claims({.specific = {{"rnn", "cudnn"}}}));
+  CHECK(claims({.specific = {{"rnn", "cudnn"}, {"loops", "whole"}}}));
+  CHECK_FALSE(claims({.specific = {{"rnn", "own"}}}));
+  CHECK_FALSE(claims({.specific = {{"loops", "whole"}}}));
+  CHECK_FALSE(claims({.specific = {{"products", "own"}}}));
   const DnnLibraries before = dnn_libraries();
   dnn_libraries() = {{"libno-such.so.9", "libno-such.so"}};
   const auto cuda = make_backend("cuda");
   CHECK(contains(cuda->describe().device, "no cuDNN"));
-  const BackendOptions wanted{.own = {{"rnn", "cudnn"}}};
+  const BackendOptions wanted{.specific = {{"rnn", "cudnn"}}};
   CHECK_THROWS_WITH_AS(make_backend("cuda", wanted), doctest::Contains("no libno-such.so.9"), Error);
   dnn_libraries() = before;
   set_dnn_tamper([](DnnFunctions& f) {

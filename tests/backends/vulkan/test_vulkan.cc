@@ -174,7 +174,7 @@ TEST_CASE("work is the same when loops must be short: no loop ends early in sile
   const TensorMap wanted = Sums(*make_backend("reference")).results;
   for (const char* iterations : {"", "50", "7"}) {
     BackendOptions options;
-    if (*iterations) options.own["iterations"] = iterations;
+    if (*iterations) options.specific["iterations"] = iterations;
     const auto limited = make_backend("vulkan", options);
     const TensorMap got = Sums(*limited).results;
     for (const auto& result : wanted) {
@@ -216,7 +216,7 @@ TEST_CASE("a product of many terms adds up at most 1,024 of them in a row") {
 }
 
 TEST_CASE("what loops too long and cannot be cut is refused by name") {
-  const auto backend = open_or_skip({.own = {{"iterations", "10"}}});
+  const auto backend = open_or_skip({.specific = {{"iterations", "10"}}});
   if (!backend) return;
   Graph graph;
   graph.output("y", softmax(graph.input("x", {DType::f32, {3, 20000}})));
@@ -239,7 +239,7 @@ TEST_CASE("a device is chosen by number or by a part of its name") {
   CHECK_THROWS_AS(make_backend("vulkan:no such device"), Error);
   CHECK_THROWS_AS(make_backend("vulkan:99"), Error);
   CHECK(make_backend("vulkan:lavapipe")->describe().runs == false);  // a profile keeps its name
-  CHECK_THROWS_AS(make_backend("vulkan", {.own = {{"iterations", "0"}}}), Error);
+  CHECK_THROWS_AS(make_backend("vulkan", {.specific = {{"iterations", "0"}}}), Error);
 }
 
 // Tests of vulkan run under the validation layer where it is installed, see tests/meson.build.

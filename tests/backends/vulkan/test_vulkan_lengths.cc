@@ -50,7 +50,7 @@ std::vector<std::string> loops_of(const Program& program) {
 TEST_CASE("rows that end have the values and gradients of cpu, as steps and as one kernel, with the same bits again") {
   const auto cpu = make_backend("cpu");
   for (const std::string loops : {"steps", "whole"}) {
-    const auto backend = open_or_skip({.own = {{"loops", loops}}});
+    const auto backend = open_or_skip({.specific = {{"loops", loops}}});
     if (!backend) return;
     int whole = 0;
     for (const std::string cell : {"rnn", "lstm", "gru", "lnlstm", "indrnn"})
@@ -77,7 +77,7 @@ TEST_CASE("rows that end have the values and gradients of cpu, as steps and as o
 
 // A sum over another axis than the last is a kernel that computes all rows.
 TEST_CASE("a state that a reduction makes stays as it is in rows that have ended, in both directions") {
-  const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
+  const auto backend = open_or_skip({.specific = {{"loops", "steps"}}});
   if (!backend) return;
   const auto cpu = make_backend("cpu");
   for (const bool reverse : {false, true}) {
@@ -114,12 +114,13 @@ TEST_CASE("whole loops whose rows end have the bits of their steps, also cut int
     BackendOptions options;
     bool is_cut;
   };
-  const Way ways[] = {{{}, false}, {{.own = {{"iterations", "900"}}}, true}, {{.own = {{"sizes", "large"}}}, false}};
+  const Way ways[] = {{{}, false}, {{.specific = {{"iterations", "900"}}}, true}, {{.specific = {{"sizes", "large"}}},
+                                                                                   false}};
   int dispatches[2] = {0, 0};
   for (const Way& way : ways) {
     BackendOptions steps = way.options, whole = way.options;
     if (way.is_cut) steps = {};
-    steps.own["loops"] = "steps", whole.own["loops"] = "whole";
+    steps.specific["loops"] = "steps", whole.specific["loops"] = "whole";
     const auto in_steps = open_or_skip(steps), in_one = open_or_skip(whole);
     if (!in_one) return;
     for (const std::string cell : {"lstm", "gru", "lnlstm"}) {

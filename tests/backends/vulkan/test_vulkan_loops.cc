@@ -50,7 +50,7 @@ std::vector<std::string> steps_of(const Program& program) {
 }  // namespace
 
 TEST_CASE("a step of a cell takes the dispatches that its exchanges need, also where rows end") {
-  const auto backend = open_or_skip({.own = {{"loops", "steps"}}});
+  const auto backend = open_or_skip({.specific = {{"loops", "steps"}}});
   if (!backend) return;
   struct Row {
     std::string cell, forward, backward;
@@ -108,12 +108,12 @@ TEST_CASE("whole loops have the bits of their steps: forward, gradients, 16 bits
   for (const bool whole : {false, true}) {
     const std::string loops = whole ? "whole" : "steps";
     const auto open = [&](Way& way, BackendOptions options) {
-      options.own.emplace("loops", loops);
+      options.specific.emplace("loops", loops);
       (whole ? way.whole : way.steps) = open_or_skip(options);
     };
     open(ways[0], {});
-    if (whole) open(ways[1], {.own = {{"iterations", "600"}}});
-    open(ways[2], {.own = {{"sizes", "large"}}});
+    if (whole) open(ways[1], {.specific = {{"iterations", "600"}}});
+    open(ways[2], {.specific = {{"sizes", "large"}}});
   }
   if (!ways[0].whole) return;
   struct Row {
@@ -167,7 +167,7 @@ TEST_CASE("products of one matrix and the sums of its rows are one dispatch, wit
   // One tile, and several that end within a product.
   for (const Row& row : {Row{5, 3, 2, 7}, Row{37, 70, 65, 9}, Row{200, 130, 1, 130}})
     for (const std::string size : {"small", "large"}) {
-      const auto backend = open_or_skip({.own = {{"sizes", size}}});
+      const auto backend = open_or_skip({.specific = {{"sizes", size}}});
       if (!backend) return;
       CAPTURE(row.rows);
       CAPTURE(size);

@@ -109,13 +109,13 @@ struct BackendOptions {
   // processes; empty: nowhere. Other backends ignore it.
   std::string cache = {};
   // Options of one backend by name, see backend_options(). Throws Error(usage), which lists the known names or values.
-  std::map<std::string, std::string> own = {};
+  std::map<std::string, std::string> specific = {};
   Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
   // This rank of several that train one model (unroll/parallel/communicator.h); must outlive the backend. Null: alone.
   // `cpu`, `onednn` and `cuda` work with several ranks; the others throw Error(unsupported) when an update is planned.
   Communicator* communicator = nullptr;
 };
-// An entry of BackendOptions::own that a backend knows.
+// An entry of BackendOptions::specific that a backend knows.
 struct BackendOption {
   std::string name;                 // "schedule"
   std::vector<std::string> values;  // allowed ones; empty: any

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BackendOptions::own: what the backend that knows an option reads of it, and the checks against those it knows.
+// BackendOptions::specific: what the backend that knows an option reads of it, and the checks against those it knows.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 namespace unroll::common {
 
 // Empty where it is not given.
-inline std::string_view own_option(const BackendOptions& options, const std::string& name) {
-  const auto at = options.own.find(name);
-  return at == options.own.end() ? std::string_view() : std::string_view(at->second);
+inline std::string_view specific_option(const BackendOptions& options, const std::string& name) {
+  const auto at = options.specific.find(name);
+  return at == options.specific.end() ? std::string_view() : std::string_view(at->second);
 }
 
 // Throws Error(usage), which lists the known names or values.
-inline void check_own_options(std::string_view backend, std::span<const BackendOption> known,
+inline void check_specific_options(std::string_view backend, std::span<const BackendOption> known,
                               const BackendOptions& options) {
-  for (const auto& [name, value] : options.own) {
+  for (const auto& [name, value] : options.specific) {
     const auto option =
         std::find_if(known.begin(), known.end(), [&given = name](const BackendOption& o) { return o.name == given; });
     if (option == known.end()) {
