@@ -7,7 +7,8 @@
 
 namespace unroll {
 
-// Throw Error(input_file) on incomplete metadata, and Error(unsupported) on a stream of a model that reads the future.
+// Throw Error(input_file) on incomplete metadata, and Error(unsupported) on a stream of a model that needs future
+// inputs.
 Inference sequential_inference(const Metadata& metadata);
 StreamModel sequential_stream(const Metadata& metadata);
 
