@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a, 64 bits (Fowler, Noll, Vo): the same value on every machine. It does not withstand deliberate collisions.
+// FNV-1a hash, 64 bits (Fowler, Noll, Vo): the same value on every machine. It does not withstand deliberate
+// collisions.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ class Fnv {
     for (const char c : bytes) mix(static_cast<unsigned char>(c));
     return *this;
   }
-  // As eight bytes, the lowest first.
+  // Adds a number as eight bytes, the lowest first.
   Fnv& add(std::uint64_t number) {
     for (int i = 0; i < 8; ++i) mix((number >> (8 * i)) & 0xff);
     return *this;
