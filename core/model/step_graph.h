@@ -12,8 +12,7 @@
 namespace unroll {
 
 // Returns a graph with inputs "x" [T,B,I] or ids [T,B] and the states, and outputs "y" and the states. Throws
-// Error(input_file) from `who` when parameters are missing, unknown or of another type, and Error(shape) when y is not
-// [T,B,O].
+// Error(input_file) from `who` on missing, unknown or mistyped parameters, and Error(shape) when y is not [T,B,O].
 std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
                                   const Constants& weights, std::string_view who);
 

@@ -79,8 +79,7 @@ std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte>
   return all;
 }
 
-// Broadcasts along a tree: after a level that joins groups of `stride` ranks, the first rank of each group has the
-// value.
+// Broadcasts along a tree: after a level that joins groups of `stride` ranks, the first rank of each has the value.
 ByteList broadcast(Communicator& ranks, std::span<const std::byte> from_rank_0) {
   ByteList all(from_rank_0.begin(), from_rank_0.end());
   std::uint64_t size = all.size();

@@ -3,9 +3,8 @@
 //
 // Ranks communicate in levels, one for each prime factor f of their number: f neighboring groups become one. A rank
 // sends a slice of its blocks to each of f - 1 partners, receives their parts of its own slice, and adds block halves.
-// In the end it has the complete sum of one slice. The levels in reverse gather the slices. A rank sends 2 (f - 1)
-// messages per factor, 2 log2 R for R = 2^n ranks. It sends 2 (R - 1) / R times the elements if each rank has one
-// partial sum.
+// In the end it has the sum of one slice. The levels in reverse gather the slices. A rank sends 2 (f - 1) messages per
+// factor, 2 log2 R for R = 2^n ranks, and 2 (R - 1) / R times the elements if each rank has one partial sum.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +46,7 @@ struct SumPlan {
 std::vector<int> level_factors(int ranks);
 std::vector<int> level_partners(int rank, int stride, int factor);
 
-// Returns the plan of rank `rank`, which holds blocks_before_last_sum(leaves_of(leaves, rank, ranks)) of `elements`
-// each.
+// Returns the plan of `rank`, which holds blocks_before_last_sum(leaves_of(leaves, rank, ranks)) of `elements` each.
 SumPlan sum_plan(std::int64_t leaves, int rank, int ranks, std::size_t elements);
 
 }  // namespace unroll

@@ -76,8 +76,7 @@ class Mail {
   }
 
  private:
-  // Follows the chain of waiting ranks, because a waiting rank is not the lost one. Ranks that gave up stay in the
-  // list.
+  // Follows the chain of waiting ranks, as a waiting rank is not the lost one. Ranks that gave up stay in the list.
   int lost(int rank) const {
     for (int n = 0; n < size_ && waits_for_.contains(rank); ++n) rank = waits_for_.at(rank);
     return rank;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a hash, 64 bits (Fowler, Noll, Vo): the same value on every machine. It does not withstand deliberate
-// collisions.
+// FNV-1a, 64 bits (Fowler, Noll, Vo): the same value on every machine. It does not withstand deliberate collisions.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,7 @@ struct TreeBlock {
 bool are_halves(const TreeBlock& left, const TreeBlock& right);
 // Returns the fewest blocks that cover these micro-batches, in order: the partial sums of a rank.
 std::vector<TreeBlock> roots_of(Leaves leaves);
-// Returns the partial sums of all micro-batches but the last, then the last one: the blocks of a rank before the last
-// sum.
+// Returns a rank's blocks before its last sum: the partial sums of all micro-batches but the last, then the last one.
 std::vector<TreeBlock> blocks_before_last_sum(Leaves leaves);
 
 // Adds micro-batches one after another. A stack holds the sums that wait for their other half.
@@ -51,8 +50,8 @@ struct SumStep {
 };
 // Returns the additions that combine blocks of the micro-batches [0, n) into one sum, in block 0.
 std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& blocks);
-// Returns the additions of matching halves among any blocks. `blocks` receives the remaining blocks, `places` their
-// indices.
+// Returns the additions of matching halves among any blocks. Outputs the remaining `blocks` and their indices,
+// `places`.
 std::vector<SumStep> sum_halves(std::vector<TreeBlock>& blocks, std::vector<int>& places);
 
 }  // namespace unroll

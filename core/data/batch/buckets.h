@@ -8,8 +8,7 @@
 
 namespace unroll {
 
-// Rounds a length up: to multiples of 4, above 64 to eight values per octave. Few values keep the number of compiled
-// shapes small.
+// Rounds a length up to one of few compiled shapes: multiples of 4, above 64 eight values per octave.
 std::int64_t padded_length(std::int64_t length);
 
 struct BatchSize {

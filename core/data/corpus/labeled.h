@@ -35,9 +35,8 @@ class LabeledReader {
  public:
   explicit LabeledReader(LabeledLimits limits = {}) : limits_(limits) {}
 
-  // Makes a record of each sentence of all files. Throws Error(input_file), with the line, when the columns differ from
-  // the first line, a token or label is empty, the text is not UTF-8, or a limit is exceeded. Also throws on files
-  // without sentences.
+  // Makes a record of each sentence of all files. Throws Error(input_file), with the line, on other columns than in the
+  // first line, an empty token or label, invalid UTF-8, exceeded limits, and files without sentences.
   void index(RecordFile& file);
   // Reads a record of that file.
   LabeledSentence sentence_in(const RecordFile& file, std::string_view record) const;

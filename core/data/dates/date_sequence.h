@@ -25,8 +25,7 @@ class DateSequence {
  public:
   explicit DateSequence(DateFormat format) : format_(std::move(format)) {}
 
-  // Processes each cell of the column, "" if missing. Ignores all cells after the first one that is no date of the
-  // format.
+  // Adds a cell of the column, "" if missing. Ignores all cells after the first one that is no date of the format.
   void see(std::string_view cell, std::size_t line);
   // Determines the step; call after the last row.
   void finish();

@@ -18,8 +18,7 @@ struct Line {
 };
 // Calls `take` with every line, in order. Repeated calls give the same lines.
 using Lines = std::function<void(const std::function<void(const Line&)>& take)>;
-// Returns the lines of a text, which must outlive them. For a part of a text, `at` is its offset and `n_before` the
-// number of lines before it.
+// Returns the lines of a text, which must outlive them. `at` and `n_before` are the bytes and lines before the text.
 Lines lines_of(std::string_view text, std::size_t at = 0, std::size_t n_before = 0);
 
 // Throws Error(input_file) about a line, numbered from 1.

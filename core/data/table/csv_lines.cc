@@ -85,8 +85,7 @@ bool has_odd_quotes(std::string_view text) { return std::count(text.begin(), tex
 
 }  // namespace
 
-// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced quote and is refused when it is
-// split.
+// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced quote that the split refuses.
 std::optional<Line> CsvRows::add(const Line& line) {
   const bool odd = has_odd_quotes(line.text);
   if (!open_ && !odd) return line;

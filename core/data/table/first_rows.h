@@ -16,8 +16,7 @@ struct TableForm {
   // Lines of Task::notes() and Task::warnings(), without the name of the file.
   std::vector<std::string> notes, warnings;
 };
-// Determines the settings that `format` leaves open from the first rows of a text. Invalid tables are refused later, by
-// the reader.
+// Determines the settings that `format` leaves open from a text's first rows. The reader refuses invalid tables later.
 TableForm form_of(std::string_view head, CsvFormat format);
 
 }  // namespace unroll

@@ -75,8 +75,7 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
 // Error(usage) if a column does not exist.
 class SeriesRows {
  public:
-  // hold: keep the numbers of all rows. Otherwise keep the position of every 256th line and the previous value of each
-  // series.
+  // hold: keep all numbers. Otherwise keep every 256th line's position and the last value of each series before it.
   SeriesRows(RecordFile file, const SeriesFormat& format, bool hold);
 
   std::int64_t size() const { return n_; }

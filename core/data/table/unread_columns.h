@@ -24,8 +24,7 @@ class UnreadColumns {
   std::vector<std::string> date_warnings(const CsvReader& reader) const;
   // Warns about a column whose cells stay constant for many rows and do not recur.
   std::vector<std::string> series_warnings(const CsvReader& reader) const;
-  // Returns the text column that changes at a line where the dates go back, so it probably names the series; "" if
-  // none.
+  // Returns the text column that changes at a line where the dates go back, probably a series name; "" if none.
   std::string key_at(const CsvReader& reader, std::size_t line) const;
   // The same for whole numbers, which may have another meaning.
   std::string number_at(const CsvReader& reader, std::size_t line) const;

@@ -85,8 +85,8 @@ std::optional<std::string_view> encoding_by_zeros(std::string_view bytes) {
   std::string rest;
   std::copy_if(bytes.begin(), bytes.end(), std::back_inserter(rest), [](char c) { return c != '\0'; });
   const std::size_t even = zeros[0] + zeros[2], odd = zeros[1] + zeros[3];
-  // In UTF-16 of ASCII text every second byte is NUL. Other UTF-16 text may have few NUL bytes, but is not UTF-8
-  // without them.
+  // In UTF-16 of ASCII text every second byte is NUL. Other UTF-16 text may have few NULs, but is not UTF-8 without
+  // them.
   const bool is_utf8 = first_not_utf8(rest) == std::string_view::npos;
   const std::size_t least = std::max<std::size_t>(is_utf8 ? bytes.size() / 3 : bytes.size() / 64, 1);
   if (odd >= least && odd > 8 * even) return "UTF-16LE";

@@ -44,8 +44,7 @@ class Tokenizer {
   std::int32_t unknown() const;  // -1 if there is none
   // Throws Error(input_file), which names `name`, if a character tokenizer reads text that is not UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const;
-  // Returns the text of each token of encode(), including unknown ones. Empty for tokenizers without an unknown token.
-  // Text must be UTF-8.
+  // Returns the text of each token of encode(); empty for tokenizers without an unknown token. Text must be UTF-8.
   std::vector<std::string> parts(std::string_view text) const;
   std::string text(std::int32_t id) const;         // U+FFFD for unknown()
   std::int64_t characters(std::int32_t id) const;  // UTF-8 characters that begin in the token
@@ -58,9 +57,8 @@ class Tokenizer {
   std::shared_ptr<const Coder> coder_;
 };
 
-// Splits a text into words, numbers, other single characters and single white space. A blank belongs to the word,
-// number or character after it: "to be, 1 2" -> "to", " be", ",", " 1", " 2". A piece has at most 64 bytes plus one
-// character.
+// Splits a text into words, numbers, other single characters and single white space. A blank belongs to the next word,
+// number or character: "to be, 1 2" -> "to", " be", ",", " 1", " 2". A piece has at most 64 bytes plus one character.
 std::vector<std::string_view> pieces_of(std::string_view text);
 
 }  // namespace unroll

@@ -45,8 +45,7 @@ CellStep lstm_cell(Step& step) {
   return {{next.h, next.c}, {}};
 }
 
-// Ba et al. 2016: the gates are LN(W x) + LN(U h) and the cell state is normalized for the output: h' = s(o) *
-// tanh(LN(c')).
+// Ba et al. 2016: gates LN(W x) + LN(U h); the cell state is normalized for the output: h' = s(o) * tanh(LN(c')).
 CellStep lnlstm(Step& step) {
   const std::int64_t H = step.hidden();
   const Value w_ih = step.parameter("weight_ih", {4 * H, step.x().shape()[1]}, uniform_of(H));

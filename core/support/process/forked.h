@@ -9,8 +9,7 @@
 
 namespace unroll {
 
-// Returns the number of forks between the first process that called it and this one. A child has a larger number than
-// its parent.
+// Returns the number of forks between the first caller's process and this one. A child has more than its parent.
 UNROLL_API std::uint32_t fork_depth();
 
 // Marks the creating process of an object that only this process can use, such as a thread.

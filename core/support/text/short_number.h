@@ -23,9 +23,8 @@ inline double shortest_near(double value, double tolerance) {
   }
   return value;
 }
-// Returns scale * computed + offset for an f32 `computed`, with the fewest digits that distinguish it from its
-// neighbors. Neighbors are those in f32 of `computed` or of the result, or at the rounding of an f32 near 1, times the
-// scale.
+// Returns scale * computed + offset for an f32 `computed`, with the fewest digits that distinguish its neighbors: those
+// in f32 of `computed` or of the result, or at the rounding of an f32 near 1, times the scale.
 inline double scaled_f32(float computed, double scale, double offset) {
   const auto half_ulp = [](double number) {
     const float size = std::fabs(static_cast<float>(number));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics of predicted classes: accuracy, f1_micro, f1_macro. In a graph they are counts that add up over batches;
-// baselines compute them on the host. F1 of a class is 2 hits / (predicted + actual). The macro F1 is the mean over the
-// classes that occur in either. The micro F1 uses the total counts of all classes (van Rijsbergen 1979; as
-// scikit-learn).
+// Metrics of predicted classes: accuracy, f1_micro, f1_macro. Graphs add up counts over batches; baselines count on the
+// host. F1 of a class is 2 hits / (predicted + actual). The macro F1 is the mean over the classes that occur in either.
+// The micro F1 uses the total counts of all classes (van Rijsbergen 1979; as scikit-learn).
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ class LaneModel {
   virtual ~LaneModel() = default;
   // Assigns a source to a row: the row's first lane gets the initial state of the source. Sources come in order.
   virtual BeamSearch start(std::size_t source, std::size_t row) = 0;
-  // Runs the model on the last token of each lane (the end token if a lane is unused). Lane i continues lane parents[i]
-  // of the previous run.
+  // Runs the model on each lane's last token (the end token if unused). Lane i continues lane parents[i] of the last
+  // run.
   virtual void run(std::span<const std::int32_t> tokens, std::span<const std::size_t> parents) = 0;
   // Advances the search of a row with the results of that run.
   virtual void advance(std::size_t source, std::size_t row, BeamSearch& search) = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification of documents by a hierarchical network. A batch has documents with a similar number of sentences and
-// sentence length.
+// Classification of documents by a hierarchical network, in batches of similar sentence counts and lengths.
 #include <algorithm>
 #include <cmath>
 

@@ -215,7 +215,7 @@ class LanguageModel : public Task, public SplitSizes {
     }
     return regions;
   }
-  // Returns the size in characters for character tokens, otherwise in bytes. Throws on invalid text, unless tokens are
+  // Returns the size in characters for character tokens, else in bytes. Throws on invalid text, unless tokens are
   // bytes.
   std::int64_t size_of(const Region& r) const {
     std::size_t n = 0;

@@ -32,8 +32,7 @@ class TableRows : public SplitExamples, public SplitTableRows {
   TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted);
 
   using TakeCells = std::function<void(std::span<const std::string> cells, std::size_t line)>;
-  // Reads the file once, checks its features and passes each row to `take`. `targets` are columns by name or number; ""
-  // is the last column.
+  // Reads the file once, checks its features and passes each row to `take`. `targets`: names or numbers, "" the last.
   void read(std::span<const std::string> targets, const TakeCells& take);
   // Draws the splits, then fits the features to the training set unless the model has them.
   void draw_splits();

@@ -26,8 +26,7 @@ class UNROLL_API Step {
   std::int64_t hidden() const { return hidden_; }
   // Returns a parameter of the layer. It is created once and shared by all steps.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  // Returns the sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias"
-  // [outputs].
+  // Returns the sum of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias" [outputs].
   Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
   // Uses the same masks in the forward and backward pass. The identity when not training or when rate is 0.

@@ -30,8 +30,7 @@ class UNROLL_API Inputs {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-// Returns the mask t < lengths[b] of existing steps: b8 [T,B] for lengths i32 [B] and T = steps. Use it with
-// masked_mean.
+// Returns the mask t < lengths[b], b8 [T,B], for lengths i32 [B] and T = steps. Use it with masked_mean.
 UNROLL_API Value sequence_mask(Value lengths, std::int64_t steps);
 
 // Appends a model to the scope's graph. Returns its outputs and, for training, its loss. It is called once per batch

@@ -70,10 +70,9 @@ class UNROLL_API Communicator {
 // Sums the gradients of an update's micro-batches (`leaves`) over all ranks, `elements` of f32 or f64 each. The sum
 // follows a binary tree over the micro-batch indices, so it has the same bits for any number of ranks. Rank r of `size`
 // holds micro-batches [ceil(n r / size), ceil(n (r + 1) / size)) of n. A block has 2^k micro-batches and begins at a
-// multiple of 2^k. `blocks` holds the sums of the fewest blocks that cover all but the last micro-batch of this rank,
-// then the last micro-batch. Every rank receives `result`. Each rank adds one slice, then all ranks gather the slices.
-// A power of two needs 2 log2(size) messages per rank. A rank whose micro-batches form one block sends 2 (size - 1) /
-// size * elements.
+// multiple of 2^k. `blocks` are the sums of the fewest blocks that cover all but this rank's last micro-batch, then
+// that one. Every rank receives `result`. Each rank adds one slice, then all gather the slices: 2 log2(size) messages
+// per rank for a power of two. A rank whose micro-batches form one block sends 2 (size - 1) / size * elements.
 UNROLL_API void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
                               std::span<const std::byte* const> blocks, std::byte* result);
 
@@ -94,8 +93,7 @@ struct MpiOptions {
 UNROLL_API bool was_launched_by_mpi();
 // Connects the processes that were launched together. Loads the library at run time: Open MPI 4 (libmpi.so.40), MPICH 4
 // (libmpich.so.12, libmpi.so.12), or the library that the variable UNROLL_MPI_LIBRARY names. Throws Error(device) when
-// the library cannot be loaded or is not supported. Only one may exist at a time; its destruction ends the use of MPI
-// in this process.
+// it cannot be loaded or is not supported. Create at most one; its destruction ends the use of MPI in this process.
 UNROLL_API std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options = {});
 // Returns the version texts of the MPI libraries that can be loaded.
 UNROLL_API std::vector<std::string> mpi_libraries();

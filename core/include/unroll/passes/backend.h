@@ -108,13 +108,12 @@ struct BackendOptions {
   // Folder in which a backend stores compiled kernels and the fastest measured algorithms across processes. Empty: no
   // cache. Other backends ignore it.
   std::string cache = {};
-  // Backend-specific options by name, see backend_options(). Throws Error(usage), which lists the known names or
-  // values.
+  // Backend-specific options by name, see backend_options(). Throws Error(usage) with the known names or values.
   std::map<std::string, std::string> own = {};
   Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
   // This rank of several that train one model (unroll/parallel/communicator.h); must outlive the backend. Null: no
-  // other ranks. `cpu`, `onednn` and `cuda` support several ranks; the others throw Error(unsupported) when an update
-  // is planned.
+  // other ranks. `cpu`, `onednn` and `cuda` support several ranks; others throw Error(unsupported) when planning an
+  // update.
   Communicator* communicator = nullptr;
 };
 // A backend-specific option, an entry of BackendOptions::own.

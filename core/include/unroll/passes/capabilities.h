@@ -27,8 +27,7 @@ struct Tuning {
   // Run matmuls a^T b of one matrix a and its row sums in parallel. Their results then never overlap other operands in
   // memory.
   bool joins_products = false;
-  // Minimum number of rows or steps at which concatenated matmuls (h U_f, h U_n -> h [U_f U_n]) justify copying the
-  // weights.
+  // Minimum rows or steps at which concatenated matmuls (h U_f, h U_n -> h [U_f U_n]) justify copying the weights.
   std::int64_t fewest_product_rows = 32;  // outside loops
   std::int64_t fewest_product_steps = 4;  // in loops
 };
@@ -82,8 +81,7 @@ struct Claim {
   std::size_t saved_bytes = 0;
   std::size_t saving_scratch_bytes = 0;  // for a gradient: scratch bytes of its forward node, replacing that node's own
   std::size_t scratch_bytes = 0;         // arena bytes needed while the node runs, at plan.scratch_offset
-  // Storage format of matmul operands and saved values in the kernel. Formats other than f32 become the attribute
-  // `format`.
+  // Storage format of matmul operands and saved values in the kernel; becomes the attribute `format` unless f32.
   DType format = DType::f32;
   bool tf32 = false;  // with format f32: matmuls round their operands to tf32; becomes the attribute `tf32`
   std::string reason = {};               // if not claimed: why

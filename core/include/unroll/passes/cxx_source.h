@@ -27,9 +27,8 @@ struct CxxSource {
 //   C::Weights                               a struct with the bytes of the binary file, aligned to 64
 //   const char* load(const void* data, std::size_t size)     uses the weights at `data`, which must stay valid
 //   const char* load_file(const char* path, Weights& memory) reads them first
-// Both return nullptr, or an error text: another size, another model, damaged bytes. A model without loaded weights
-// gives NaN. Requires a plan for the backend "cxx:17". Throws Error(unsupported), which names a node without a C++
-// form.
+// Both return nullptr, or an error text: wrong size, wrong model, damaged bytes. Without loaded weights steps give NaN.
+// Requires a plan for the backend "cxx:17". Throws Error(unsupported), which names a node without a C++ form.
 UNROLL_API CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title,
                                 bool separate_weights = false);
 

@@ -32,8 +32,7 @@ struct UNROLL_API ScanForm {
     bool exchanges = false;           // a barrier follows: a later stage, or the next step, reads units of all workers
   };
   // The location of a state: kept outputs of the scan that hold its value after or before each step. -1: separate
-  // memory. With lengths this applies to the steps that a row runs; after its end the outputs are zero and the state
-  // stays.
+  // memory. With lengths this applies to the steps that a row runs; then the outputs are zero and the state stays.
   struct State {
     int after = -1, before = -1;
   };
@@ -47,8 +46,7 @@ struct UNROLL_API ScanForm {
   // all steps, or the scan is packed.
   int lengths = -1;
   // Size of axis 0 of states, sequences and outputs if rows are independent, otherwise 0. Fused reductions may sum
-  // `row_unit` rows at a time. One worker then processes these rows together, and stacks of sums have rows / row_unit
-  // rows.
+  // `row_unit` rows at a time. One worker then processes them together, and stacks of sums have rows / row_unit rows.
   std::int64_t rows = 0, row_unit = 1;
 
   explicit operator bool() const { return reason.empty(); }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations of options. Below a struct of options, k_options has one row for each field that a config can set: the
-// key, the allowed values, the meaning, and whether a resumed run may change it. The default is the field's
-// initializer. check_options refuses other values. The command reads configs and writes docs/config.md from the same
-// rows.
+// Declarations of options. Below a struct of options, k_options has a row for each field that a config can set: the
+// key, the allowed values, the meaning, and the right of a resumed run to change it. The field's initializer is the
+// default. check_options refuses other values. The command reads configs and writes docs/config.md from these rows.
 //
 //   struct ClipOptions {
 //     double norm = 1;

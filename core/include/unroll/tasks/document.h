@@ -16,8 +16,7 @@
 namespace unroll {
 
 // Network: ids [W,S*B], words i32 [S*B], sentences i32 [B] -> probabilities [B,K]. Sentence s of document b is column s
-// * B + b; `words` counts its words, `sentences` the sentences of a document. Metadata: `labels` lists the labels by
-// class number.
+// * B + b; `words` counts words, `sentences` sentences. Metadata: `labels` lists the labels by class number.
 
 // Classifies documents. The file has one `label<TAB>text` line per document, or it is a CSV. Recurrent layers over the
 // words of a sentence are pooled to a sentence vector; recurrent layers over the sentence vectors are pooled to a

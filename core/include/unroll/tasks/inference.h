@@ -35,15 +35,13 @@ struct Inference {
   std::vector<std::string> states = {};
   Network network = {};
 };
-// Builds the inference from the metadata of a checkpoint. Throws Error(input_file) when they are incomplete or the task
-// is unknown.
+// Builds the inference from the metadata of a checkpoint. Throws Error(input_file) on incomplete ones or unknown tasks.
 UNROLL_API Inference task_inference(const Metadata& metadata);
 
 // Returns the sizes of the letters in a set of inputs. Throws Error(usage) on a missing or unknown name, Error(type) on
 // a wrong dtype, and Error(shape) on a wrong size or one letter with two sizes. Each error names the input.
 UNROLL_API std::map<std::string, std::int64_t> bind_sizes(const Inference& inference, const TensorMap& inputs);
-// Returns zeros for the states that are not in `inputs`: with both, the network starts a new sequence. Throws like
-// bind_sizes.
+// Returns zeros for the states missing in `inputs`: together they start a new sequence. Throws like bind_sizes.
 UNROLL_API TensorMap zero_states(const Inference& inference, const TensorMap& inputs);
 // Returns the shape of a tensor for the given sizes.
 UNROLL_API Shape shape_of(const TensorSpec& spec, const std::map<std::string, std::int64_t>& sizes);

@@ -271,8 +271,7 @@ struct DecodeOptions {
   std::int64_t no_repeat_ngram = 0;  // no n-gram of this size repeats; 0: no limit
   std::int64_t min_length = 0;       // tokens
   std::int64_t max_length = 0;  // tokens; 0: translate: twice the source's and 20; summarize: target_tokens of training
-  // beta of Wu et al. 2016, eq. 14; values above 0 favor targets that cover more of the source. Applied at the end of a
-  // text.
+  // beta of Wu et al. 2016, eq. 14, applied at the end of a text; above 0 favors targets that cover more of the source.
   double coverage_penalty = 0;
 };
 
