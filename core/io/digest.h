@@ -9,10 +9,10 @@
 
 namespace unroll {
 
-inline constexpr const char* k_digest = "digest";        // the metadata
-inline constexpr const char* k_digest_form = "crc32c:";  // how its value begins
+inline constexpr const char* k_digest = "digest";        // metadata key of the digest
+inline constexpr const char* k_digest_form = "crc32c:";  // prefix of its value
 
-// Of every name, type, byte and other metadata.
+// Computes the digest of all names, types, bytes and other metadata.
 std::string digest_of(const TensorMap& tensors, const std::map<std::string, std::string>& metadata);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of a trained model, with its parameters as constants, so that a backend packs them once.
+// Graphs of trained models with parameters as constants, so that a backend packs them once.
 #pragma once
 
 #include <map>
@@ -16,12 +16,11 @@ namespace unroll {
 using Constants = std::map<std::string, std::shared_ptr<const Tensor>>;
 Constants constants_of(const TensorMap& tensors);
 
-// A copy of `open` in which every input but the first `n_inputs` is the constant of its name. Throws Error(input_file)
-// in the name of `who` when one is missing or of another type.
+// Returns a copy of `open` with the inputs from number `n_inputs` on replaced by the constants of their names. Throws
+// Error(input_file) from `who` when one is missing or has another type.
 std::shared_ptr<Graph> with_constants(const Graph& open, std::size_t n_inputs, const Constants& constants,
                                       std::string_view who);
-// The same where exactly the parameters become constants, wherever they are among the inputs. An unknown constant is
-// refused too.
+// The same for exactly the given parameters, at any position among the inputs. Also throws on an unknown constant.
 std::shared_ptr<Graph> with_constants(const Graph& open, std::span<const ParameterSpec> parameters,
                                       const Constants& constants, std::string_view who);
 

@@ -22,14 +22,14 @@ Sizes check(const Crf& crf, Value scores, Value lengths, std::string_view who) {
   return {s[0], s[1], s[2]};
 }
 
-// log of the sum over axis 1 of e^x: [B,K,K] -> [B,K], [B,K] -> [B]
+// Returns log of the sum of e^x over axis 1: [B,K,K] -> [B,K], [B,K] -> [B].
 Value log_sum(Value x) {
   const Value most = stop_gradient(reduce_max(x, {1}, /*keep=*/true));
   Shape shape = x.shape().removed(1);
   return log(reduce_sum(exp(x - most), {1})) + reshape(most, shape);
 }
 
-// What each label has from each one before it: alpha[b,i] + transition[i,j], [B,K,K].
+// Returns the scores of label transitions: alpha[b,i] + transition[i,j], [B,K,K].
 Value arrivals(Value alpha, Value transition) {
   const std::int64_t B = alpha.shape()[0], K = alpha.shape()[1];
   return reshape(alpha, {B, K, 1}) + reshape(transition, {1, K, K});
@@ -39,7 +39,7 @@ Value first_row(const Crf& crf, Value scores, const Sizes& z) { return row(score
 Value last_row(const Crf& crf, Value states, const Sizes& z) { return states + reshape(crf.end, {1, z.K}); }
 Value steps_after_first(Value lengths) { return lengths - scalar_like(lengths, 1); }
 
-// log Z [B], the forward algorithm.
+// Returns log Z [B] by the forward algorithm.
 Value log_partition(const Crf& crf, Value scores, Value lengths, const Sizes& z) {
   Value alpha = first_row(crf, scores, z);
   if (z.T > 1) {
@@ -55,12 +55,12 @@ Value log_partition(const Crf& crf, Value scores, Value lengths, const Sizes& z)
   return log_sum(last_row(crf, alpha, z));
 }
 
-// b8: t < lengths[b], [T,B]
+// Returns t < lengths[b], b8 [T,B].
 Value live(Value lengths, std::int64_t steps) {
   return less(iota(lengths.graph(), {steps, lengths.shape()[0]}, 0), reshape(lengths, {1, lengths.shape()[0]}));
 }
 
-// The score of the labels [B].
+// Returns the score of the labels [B].
 Value label_score(const Crf& crf, Value scores, Value labels, Value lengths, const Sizes& z) {
   Graph& graph = scores.graph();
   const Value none = scalar_like(labels, -1);  // an index that reads zero
@@ -103,7 +103,7 @@ Value crf_decode(const Crf& crf, Value scores, Value lengths) {
     return select(live(lengths, 1), reshape(argmax(last_row(crf, first_row(crf, scores, z), z), 1), {1, z.B}), zero);
   ScanOptions options;
   options.lengths = n;
-  // Forward: the best score of what ends in each label, and the label before it.
+  // Forward pass: the best score of a path to each label, and the previous label on it.
   const auto forward = [](const StepValues& v) -> StepResult {
     const Value all = arrivals(v.states[0], v.constants[0]);
     return {{reduce_max(all, {1}) + v.sequences[0]}, {argmax(all, 1)}};
@@ -111,7 +111,7 @@ Value crf_decode(const Crf& crf, Value scores, Value lengths) {
   const ScanResult best = scan(std::vector{first_row(crf, scores, z)}, std::vector{slice(scores, 0, 1, z.T - 1)},
                                std::vector{crf.transition}, forward, options);
   const Value last = argmax(last_row(crf, best.states[0], z), 1);  // [B]
-  // Backward from the last label: each says which one was before it.
+  // Backward pass: follows the previous labels from the last one.
   const auto backward = [&](const StepValues& v) -> StepResult {
     const Value before = v.sequences[0], at = reshape(v.states[0], {z.B, 1});
     const Value here = equal(iota(before.graph(), {z.B, z.K}, 1), at);

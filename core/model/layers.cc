@@ -19,7 +19,7 @@ std::int64_t width_of(Value x, std::string_view layer) {
 
 }  // namespace
 
-// torch.nn.Linear starts weight and bias from U(-1/sqrt I, 1/sqrt I).
+// torch.nn.Linear initializes weight and bias with U(-1/sqrt I, 1/sqrt I).
 Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias) {
   return in_layer(scope, [&] {
     const std::int64_t inputs = width_of(x, "linear_layer");
@@ -66,7 +66,7 @@ void activation_penalties(Scope scope, Value y, double activation, double tempor
   if (!scope.training()) return;
   const std::int64_t T = y.shape()[0], B = y.shape()[1], P = y.shape()[2];
   y = without_padding(y, lengths);
-  // The mean of `total` over the elements at the first `steps` steps of each row, one at least, times `factor`.
+  // Adds the mean of `total` over the elements at the first `steps` steps of each row (at least one), times `factor`.
   const auto add_mean = [&](Value total, std::int64_t without, double factor) {
     if (!lengths) {
       const auto n = static_cast<double>(std::max<std::int64_t>((T - without) * B * P, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network as one function: its inputs, and the model that runs it.
+// A network as a function: its inputs, and the model that runs it.
 #include "unroll/model/network.h"
 
 #include "core/ir/input_range.h"

@@ -5,7 +5,7 @@
 
 namespace unroll {
 
-// Appends an input of the graph for each tensor, with its name and type.
+// Appends a graph input for each tensor, with its name and type.
 Inputs inputs_like(Graph& graph, const TensorMap& tensors);
 
 }  // namespace unroll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in recurrent layers: the rnn, gru and lstm composites, layer by layer if there is something between them, and
-// the selection of a layer by cell name.
+// Built-in recurrent layers: the rnn, gru and lstm composites, one per layer if layers have connections between them,
+// and the selection of a layer by cell name.
 #include "core/model/cells/built_in_cells.h"
 #include "core/model/cells/stack.h"
 #include "core/nn/in_layer.h"
@@ -28,7 +28,7 @@ void check_options(Op cell, const RecurrentLayerOptions& o) {
                 "A plain rnn has no candidate state");
 }
 
-// `o.layers` layers from number `first` on as one composite; h0 and c0 are of those layers.
+// Appends `o.layers` layers from number `first` on as one composite; h0 and c0 belong to these layers.
 RecurrentResult composite(Scope scope, Op cell, Value x, int first, const RecurrentLayerOptions& o, Value h0, Value c0,
                           Value lengths) {
   RecurrentOptions used = o;
@@ -40,7 +40,7 @@ RecurrentResult composite(Scope scope, Op cell, Value x, int first, const Recurr
     for (int layer = 2; layer < o.layers; ++layer) scope.next_rng_stream();
   }
   in.parameters = built_in_parameters(scope, cell, x.shape()[2], first, o);
-  // The composite names the layers of a stack itself.
+  // The composite names its inner layers itself.
   const OriginScope of_layer(scope.graph(), {o.layers == 1 ? ".l" + std::to_string(first) : ""});
   return recurrent(cell, in, used);
 }
@@ -89,7 +89,7 @@ RecurrentResult checked_layer(Scope scope, Op cell, Value x, const RecurrentLaye
   const auto zeros = [&](std::int64_t width) { return filled(scope.graph(), {x.dtype(), {slots, batch, width}}, 0); };
   if (!h0) h0 = zeros(w.output);
   if (cell == Op::lstm && !c0) c0 = zeros(w.hidden);
-  // What the composites lack.
+  // Options that the composites do not support.
   if (reset || (scope.training() && options.recurrent_dropout > 0))
     return by_cell(scope, cell, x, options, h0, c0, lengths, reset);
   const bool masked = scope.training() && options.dropout > 0 && options.mask != DropoutMask::step;
@@ -154,7 +154,7 @@ Stack stack_of(const std::string& name) {
   refuse("stack must be plain, residual or highway; got '" + name + "'");
 }
 
-// Every text cell is checked, also those that nobody asks for.
+// Checks every text cell, including unused ones.
 void check_text_cells(const std::vector<TextCell>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     make_text_cell(cells[i]);

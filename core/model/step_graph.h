@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of a number of steps of a stream, with the parameters as constants.
+// The graph of several steps of a stream, with the parameters as constants.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace unroll {
 
-// Inputs "x" [T,B,I] or ids [T,B] and the states, outputs "y" and the states. Throws Error(input_file) in the name of
-// `who` where parameters are missing, unknown or of another type, and Error(shape) where y is not [T,B,O].
+// Returns a graph with inputs "x" [T,B,I] or ids [T,B] and the states, and outputs "y" and the states. Throws
+// Error(input_file) from `who` on missing, unknown or mistyped parameters, and Error(shape) when y is not [T,B,O].
 std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
                                   const Constants& weights, std::string_view who);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of a stream has its parameters as constants, so that the backend packs them once. Two sets of state buffers
-// alternate: a step reads one and writes the other, and no state is copied.
+// Streams. Parameters are constants of the graph, so the backend packs them once. Two sets of state buffers alternate:
+// a step reads one and writes the other, so no state is copied.
 #include "unroll/model/stream.h"
 
 #include <array>
@@ -26,7 +26,7 @@ void check(const StreamModel& model, const StreamOptions& o) {
     throw Error(ErrorKind::usage, k_who, "a model reads at least one f32 per step, or i32 ids");
 }
 
-// How many ids the model knows, if it looks them up.
+// Returns the number of ids that the model knows, if it looks them up; otherwise 0.
 std::int64_t ids_of(const Graph& step) {
   for (const IndexLimit& limit : index_limits(step))
     if (limit.input == "x") return limit.most + 1;
@@ -66,28 +66,28 @@ StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options
       options.bidirectional);
 }
 
-// What forks share.
+// The part shared by forks.
 struct Stream::Model {
   BackendUse use;
   StreamOptions options;
-  std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; the same when the chunk is one step
+  std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; equal if the chunk is one step
   std::vector<Type> states;
   DType input;
   std::int64_t inputs, ids, outputs;
   Backend& backend() const { return use.get(k_who); }
 };
 
-// What each stream has.
+// The part of each stream.
 struct Stream::Run {
   struct Program {
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Buffer> x, y;
-    std::array<Bindings, 2> bindings;  // by the set of states that is read
+    std::array<Bindings, 2> bindings;  // by the set of states that it reads
   };
   Program one, chunk;
   std::array<std::vector<std::unique_ptr<Buffer>>, 2> states;
-  std::size_t turn = 0;  // the set that holds the present states
-  Bytes zeros;           // as much as the widest state of a lane
+  std::size_t turn = 0;  // the set with the current states
+  Bytes zeros;           // the size of the widest state of a lane
 };
 
 Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options) {

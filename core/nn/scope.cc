@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-// Where "_l0" of "weight_hh_l0" or "weight_hh_l0_reverse" begins, or npos.
+// Returns the position of "_l0" in "weight_hh_l0" or "weight_hh_l0_reverse", or npos.
 std::size_t stack_suffix(std::string_view name) {
   const std::size_t at = name.rfind("_l");
   if (at == std::string_view::npos || at + 2 == name.size()) return std::string_view::npos;
@@ -18,8 +18,8 @@ std::size_t stack_suffix(std::string_view name) {
   return is_suffix ? at : std::string_view::npos;
 }
 
-// "recurrent.l0" for "weight_ih_l0_reverse" at "recurrent": both directions are one layer. At the root of a model the
-// first part of the name is the layer.
+// Returns "recurrent.l0" for "weight_ih_l0_reverse" at "recurrent": both directions are one layer. At the root of a
+// model the first part of the name is the layer.
 std::string layer_of_parameter(const std::string& path, std::string_view name) {
   const std::size_t suffix = stack_suffix(name);
   if (suffix == std::string_view::npos) return path.empty() ? std::string(name.substr(0, name.find('.'))) : path;

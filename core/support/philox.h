@@ -23,7 +23,7 @@ inline PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key)
   return counter;
 }
 
-// In [0,1), exact in f32.
+// Returns a number in [0,1), exact in f32.
 inline float philox_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 }  // namespace unroll

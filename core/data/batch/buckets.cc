@@ -36,7 +36,7 @@ Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(
   std::vector<std::int64_t> order(padded_.size());
   std::iota(order.begin(), order.end(), 0);
   sorted_ = by_length(std::move(order));
-  // The same in every order by length, because sequences of equal padded lengths stand in for each other.
+  // The result is the same in every length order, because sequences of equal padded lengths are interchangeable.
   Lengths longest;
   begins_.push_back(0);
   for (std::size_t i = 0; i < sorted_.size(); ++i) {
@@ -87,7 +87,7 @@ Buckets::Rows Buckets::shuffled(std::uint64_t seed, std::int64_t epoch, std::int
     seed_ = seed;
     epoch_ = epoch;
   }
-  if (index < 0 || index >= n_batches()) return cut(shuffled_, index);  // which refuses it
+  if (index < 0 || index >= n_batches()) return cut(shuffled_, index);  // throws, as `index` is out of range
   return cut(shuffled_, batches_[static_cast<std::size_t>(index)]);
 }
 

@@ -12,7 +12,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_piece = std::size_t{1} << 18;  // bytes that are read at once
+constexpr std::size_t k_piece = std::size_t{1} << 18;  // bytes per read
 
 }  // namespace
 
@@ -70,7 +70,7 @@ void RecordFile::for_each_line(const std::function<void(const Line&)>& take, std
     const std::size_t next = std::min(part.size, end + k_piece);
     piece += read(part.begin + end, part.begin + next);
     end = next;
-    // Whole lines alone, but for the last piece: its end is the end of a line.
+    // Only whole lines, except in the last piece, which ends with the last line.
     const std::size_t whole = end == part.size ? piece.size() : piece.rfind('\n') + 1;
     lines_of(std::string_view(piece).substr(0, whole), at, number)([&](const Line& line) {
       number = line.number;
@@ -131,7 +131,7 @@ std::string RecordFile::text(std::int64_t record) const {
 
 void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int64_t)>& which, const Take& take) const {
   std::string piece;
-  std::size_t from = 0;  // where it begins
+  std::size_t from = 0;  // start of the piece
   for (std::int64_t i = 0; i < n; ++i) {
     check_interruption();
     const std::int64_t record = which(i);

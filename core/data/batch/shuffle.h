@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random orders as pure functions of (seed, epoch): nothing to save, nothing to replay.
+// Random orders as pure functions of (seed, epoch). They need no saved state.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace unroll {
 
-// 0 .. n-1 in random order; n < 2^32.
+// Returns 0 .. n-1 in random order; n < 2^32.
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
 
-// The last permutation asked for: batches of one epoch come one after the other.
+// Caches the last permutation, because batches of an epoch are requested one after another.
 class Shuffle {
  public:
   const std::vector<std::int64_t>& order(std::int64_t n, std::uint64_t seed, std::int64_t epoch);

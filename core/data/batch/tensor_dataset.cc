@@ -40,7 +40,7 @@ std::int64_t examples_of(const std::string& name, const Field& field, const Data
   return shape[axis];
 }
 
-// Sequences of one field differ in their length alone.
+// Checks that sequences of one field differ only in length.
 void check_sequences(const std::string& name, const Sequences& sequences) {
   const auto rest = [](const Tensor& t) { return Type{t.dtype(), t.shape().removed(0)}; };
   for (std::size_t i = 0; i < sequences.size(); ++i) {
@@ -53,7 +53,7 @@ void check_sequences(const std::string& name, const Sequences& sequences) {
   }
 }
 
-// The common number of examples.
+// Returns the common number of examples.
 std::int64_t check_fields(const Fields& fields, const DatasetOptions& options) {
   std::int64_t n = -1;
   for (const auto& [name, field] : fields) {
@@ -68,7 +68,7 @@ std::int64_t check_fields(const Fields& fields, const DatasetOptions& options) {
   return std::max<std::int64_t>(n, 0);
 }
 
-// The elements at `indices` of one axis.
+// Returns the elements at `indices` of one axis.
 Tensor gathered(const Tensor& from, int axis, std::span<const std::int64_t> indices) {
   const Shape& shape = from.shape();
   std::size_t outer = 1, inner = dtype_bytes(from.dtype());
@@ -121,8 +121,8 @@ struct TensorDataset::State {
   };
   DatasetOptions options;
   std::array<Part, 3> parts;                   // by Split
-  std::map<std::string, std::int64_t> longest;  // of each field of sequences, over all parts
-  mutable std::mutex mutex;                     // of `shuffle`
+  std::map<std::string, std::int64_t> longest;  // of each sequence field, over all parts
+  mutable std::mutex mutex;                     // guards `shuffle`
   mutable Shuffle shuffle;
 
   const Part& part(Split split) const { return parts[static_cast<std::size_t>(split)]; }
@@ -131,7 +131,7 @@ struct TensorDataset::State {
     const std::int64_t m = options.pad_to_multiple, all = longest.at(field);
     return m > 0 ? std::min((unroll::longest(sequences, indices) + m - 1) / m * m, all) : all;
   }
-  // Once all parts are there.
+  // Call after all parts are set.
   void finish() {
     if (options.batch < 1) refuse(ErrorKind::usage, "batch must be at least 1; got " + std::to_string(options.batch));
     if (options.pad_to_multiple < 0) refuse(ErrorKind::usage, "pad_to_multiple must not be negative");
@@ -244,10 +244,10 @@ Batch TensorDataset::batch(Split split, std::span<const std::int64_t> indices) c
     for (const std::int64_t i : indices)
       if (i < 0 || i >= n)
         refuse(ErrorKind::usage, "there is no example " + std::to_string(i) + " among " + std::to_string(n));
-    break;  // all fields have as many
+    break;  // all fields have the same number
   }
   Batch batch;
-  batch.starts_stream = true;  // examples do not continue each other
+  batch.starts_stream = true;  // examples are independent
   for (const auto& [name, field] : *part.fields) {
     if (const auto* tensor = std::get_if<Tensor>(&field)) {
       batch.inputs.emplace(name, gathered(*tensor, axis_of(state_->options, name), indices));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents as sentences of words.
+// Documents split into sentences of words.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace unroll {
 
-inline constexpr std::size_t k_max_sentences = 256;  // of a document
-inline constexpr std::size_t k_max_words = 256;      // of a sentence
+inline constexpr std::size_t k_max_sentences = 256;  // per document
+inline constexpr std::size_t k_max_words = 256;      // per sentence
 
-// A sentence ends behind a part between blanks that has . ! or ? near its end: "sat." "so!)". A word is such a part in
-// small letters, without the bytes around it that are no letter, digit or part of a character outside ASCII. Sentences
-// without a word are left out.
+// Splits a text into sentences and words. A sentence ends after a blank-separated part with . ! or ? near its end:
+// "sat." "so!)". A word is such a part in lower case, without surrounding ASCII characters that are no letters or
+// digits. Sentences without words are omitted.
 using Document = std::vector<std::vector<std::string>>;
 Document document_of(std::string_view text);
 
-// What is too large in it, or "".
+// Returns the limit that the document exceeds, as text; "" if none.
 std::string excess_of(const Document& document);
 
 }  // namespace unroll

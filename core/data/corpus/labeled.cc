@@ -28,7 +28,7 @@ std::optional<std::size_t> last_of(const std::vector<std::string>& cells,
   return std::nullopt;
 }
 
-// O, or a prefix of IOB, BIOES or BILOU before a dash.
+// True for O, or a prefix of IOB, BIOES or BILOU before a dash.
 bool is_tag(std::string_view label) {
   return label == "O" || (label.size() > 2 && label[1] == '-' && std::string_view("BIESLUM").find(label[0]) < 7);
 }
@@ -79,7 +79,7 @@ void LabeledReader::refuse_columns(const Line& line, const std::string& name, st
               k_write_columns);
 }
 
-// A line alone says what it is, so that a record gives what the file gave.
+// Reads a line independently of its neighbors, so a record is read as the file was.
 LabeledReader::Row LabeledReader::read(const Line& line, const std::string& name, Token& token) {
   require_utf8(line, name);
   if (is_blank(line.text)) return Row::blank;
@@ -152,7 +152,7 @@ LabeledSentence LabeledReader::sentence_in(const RecordFile& file, std::string_v
       sentence.tokens.push_back(std::move(token.text));
       sentence.labels.push_back(std::move(token.label));
     });
-  } catch (const Error&) {  // it was read before
+  } catch (const Error&) {  // the record was read before
     file.refuse_changed();
   }
   if (sentence.tokens.empty()) file.refuse_changed();
@@ -174,7 +174,7 @@ std::string LabeledReader::found() const {
 }
 
 std::vector<std::string> LabeledReader::warnings() const {
-  constexpr std::size_t k_few = 20;  // tokens: a small file may have each label once
+  constexpr std::size_t k_few = 20;  // tokens: each label of a small file may occur once
   if (form_.has_header || n_first_label_ != 1 || n_tokens_ <= k_few) return {};
   return {"line " + std::to_string(first_line_) + " has a label that occurs nowhere else, " +
           in_quotes(first_label_) + ": if the line is a header, remove it"};

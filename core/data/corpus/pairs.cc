@@ -88,7 +88,7 @@ bool PairsReader::is_json(std::string_view first) const {
          (first.starts_with('{') && first.find('\t') == std::string_view::npos && !is_csv_name(name_));
 }
 
-// The texts of the members that `columns_` names. A line needs those of the sides and of the split.
+// Returns the texts of the members named by `columns_`. A line must have the members of the sides and of the split.
 std::vector<std::string> PairsReader::members_in(const Line& line) const {
   std::vector<std::string> cells(columns_.size());
   const std::vector<JsonMember> members = json_members(line.text, name_, line.number);
@@ -106,15 +106,15 @@ char PairsReader::separator_in(std::string_view first) const {
   return seen != '\t' && (named || is_csv_name(name_)) ? seen : '\t';
 }
 
-// The first line says how all are read.
+// Determines the format from the first line.
 void PairsReader::begin(const Line& line) {
   json_ = is_json(line.text);
   format_.csv.separator = json_ ? '\t' : separator_in(line.text);
   quoted_ = format_.csv.separator != '\t';
-  if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // its tab is behind the line that was seen first
+  if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // the tab is outside the first line
     refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   if (json_) {
-    // A side that is no text stays a side, and is refused where it is read.
+    // A non-text side remains a side, and is refused when it is read.
     const auto is_side = [&](const std::string& member) {
       return member == format_.source || member == format_.target || is_one_of(member, format_.source_words) ||
              is_one_of(member, format_.target_words);
@@ -135,7 +135,7 @@ void PairsReader::begin(const Line& line) {
   using Header = CsvFormat::Header;
   has_header_ = json_ || format_.csv.header == Header::yes ||
                 (format_.csv.header == Header::automatic && names_sides(columns_));
-  if (columns_.size() < 2) return;  // refused as any other line
+  if (columns_.size() < 2) return;  // refused like any other line
   for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
     if (!json_) columns_[c] = trimmed(columns_[c]);
     if (is_one_of(columns_[c], format_.source_words)) source_ = c;
@@ -143,7 +143,7 @@ void PairsReader::begin(const Line& line) {
   }
   if (!format_.split.empty()) {
     split_ = place_of(format_.split, 0);
-    if (!has_header_ && split_ < 2) target_ = 2;  // the sides are the first two columns but this one
+    if (!has_header_ && split_ < 2) target_ = 2;  // the sides are the first two other columns
     if (!has_header_ && split_ == 0) source_ = 1;
   }
   source_ = place_of(format_.source, source_);
@@ -154,7 +154,7 @@ void PairsReader::begin(const Line& line) {
                     std::to_string(split_ + 1) + " of " + std::to_string(columns_.size()),
                 "Name it with data.split, the others with data.source and data.target");
   if (source_ != target_) return;
-  // One of them was named, and is where the other one would be.
+  // If the only named side is in the default place of the other, swap them.
   if (format_.target.empty()) target_ = source_ == 0 ? 1 : 0;
   else if (format_.source.empty()) source_ = target_ == 0 ? 1 : 0;
   else
@@ -166,7 +166,7 @@ bool PairsReader::joins(const Line& line) const {
   return begun_ ? quoted_ : !is_json(line.text) && separator_in(line.text) != '\t';
 }
 
-// `n` cells, 0 where a quote is out of place.
+// Refuses a row of `n` cells; 0 means a misplaced quote.
 void PairsReader::refuse_row(const Line& line, std::size_t n) const {
   if (quoted_ && n == 0) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   if (n == columns_.size() && (quoted_ || n > 2))
@@ -183,7 +183,7 @@ void PairsReader::refuse_row(const Line& line, std::size_t n) const {
               "Write one tab. For a CSV, use a name that ends in .csv");
 }
 
-// As many as the first line has.
+// Splits a line into as many cells as the first line has.
 std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   if (json_) return members_in(line);
   std::optional<std::vector<std::string>> cells = cells_of(line.text);
@@ -194,7 +194,7 @@ std::vector<std::string> PairsReader::cells_in(const Line& line) const {
   return std::move(*cells);
 }
 
-// The first line of another file, which has the header of the first one, or no header either.
+// True if the first line of a further file repeats the header. Throws when the headers differ or only one file has one.
 bool PairsReader::repeats_header(const Line& line) const {
   std::vector<std::string> cells = cells_of(line.text).value_or(std::vector<std::string>());
   for (std::string& cell : cells) cell = trimmed(cell);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of texts: a line `source<TAB>target` each, two columns of a CSV, or two members of JSON objects.
+// Pairs of texts: a `source<TAB>target` line each, two columns of a CSV, or two members of JSON objects.
 #pragma once
 
 #include <functional>
@@ -16,31 +16,31 @@ namespace unroll {
 
 struct PairsLimits {
   std::size_t max_pairs = std::size_t{1} << 32;
-  std::size_t max_side = std::size_t{1} << 14;  // bytes of a source, and of a target
+  std::size_t max_side = std::size_t{1} << 14;  // bytes of a source or a target
 };
 
-// Where the two sides stand in a row. Without a separator it is a tab, and cells are never quoted; in a file that ends
-// in .csv (or .csv.gz), or whose first line names the columns, cells are those of CsvReader. In a file that ends in
-// .jsonl (or .jsonl.gz), or whose first line begins with { and has no tab, a row is a JSON object, and its columns are
-// the members with texts that the first line has.
+// Format of the rows, with the columns of the two sides. The default separator is a tab, without quoted cells. Files
+// that end in .csv (or .csv.gz), or whose first line names the columns, have the cells of CsvReader. In files that end
+// in .jsonl (or .jsonl.gz), or whose first line begins with { and has no tab, a row is a JSON object. Its columns are
+// the members with texts in the first line.
 struct PairsFormat {
   CsvFormat csv;
-  // A column name of the header, a number, "first" or "last". Empty: the column whose name is one of the words below,
-  // else the first column for the source and the second one for the target.
+  // A column name of the header, a number, "first" or "last". Empty: the column named by one of the words below,
+  // otherwise the first column for the source and the second for the target.
   std::string source, target;
-  // A column, written as above, whose cells are train, validation or test; empty: there is none.
+  // A column, given as above, with the cells train, validation or test; empty: none.
   std::string split;
   std::vector<std::string_view> source_words = {"source", "src", "input"};
   std::vector<std::string_view> target_words = {"target", "tgt", "output"};
   std::string_view expected = "expected a source, one tab and its target";
-  const char* naming = "Keep these two columns";  // what to do about a file with more columns and no such header
-  bool trims_source = false;  // whether blanks around a source are no part of it
-  bool target_lines = false;  // whether a target may have line breaks; a source may not
-  bool joins_lines = false;   // whether line breaks are read as blanks, in both sides
+  const char* naming = "Keep these two columns";  // advice for a file with more columns and no such header
+  bool trims_source = false;  // true: ignore blanks around a source
+  bool target_lines = false;  // true: a target may have line breaks; a source may not
+  bool joins_lines = false;   // true: read line breaks as blanks, in both sides
 };
-// label and text of documents.
+// Labels and texts of documents.
 PairsFormat document_format();
-// texts and their summaries.
+// Texts and their summaries.
 PairsFormat summary_format();
 
 struct TextPair {
@@ -53,12 +53,12 @@ class PairsReader {
  public:
   PairsReader(std::string name, PairsFormat format, PairsLimits limits = {});
   void begin_file(std::string name);
-  // Nothing for an empty row or the header. Throws Error(input_file) with the line on other lines without the two
-  // sides, an empty side, what is not UTF-8, and anything above the limits; Error(usage) on columns that do not exist.
+  // Returns a pair; nothing for an empty row or the header. Throws Error(input_file), with the line, when a side is
+  // missing or empty, the text is not UTF-8, or a limit is exceeded. Throws Error(usage) on columns that do not exist.
   std::optional<TextPair> read(const Line& row);
-  // Whether a line may end inside a quoted cell, so that rows are those of CsvRows. The first line decides.
+  // True if a line may end inside a quoted cell: rows are then those of CsvRows. Decided by the first line.
   bool joins(const Line& line) const;
-  // The pair of a record that was read before.
+  // Reads the pair of a record again.
   TextPair pair_in(const RecordFile& file, std::string_view record) const;
   // "900 rows, header found, columns label, text"
   std::string found(std::int64_t n_rows) const;
@@ -86,10 +86,10 @@ class PairsReader {
   std::size_t n_ = 0;
 };
 
-// Throws as PairsReader, and on a file without a pair.
+// Throws like PairsReader, and on a file without a pair.
 std::vector<TextPair> read_pairs(std::string_view text, const std::string& name, const PairsLimits& limits = {},
                                  const PairsFormat& format = {});
-// The same of all files, of which each pair becomes a record.
+// Reads the pairs of all files and makes each one a record.
 void index_pairs(RecordFile& file, PairsReader& reader);
 
 }  // namespace unroll

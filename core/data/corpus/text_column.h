@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One column of a table, of which each cell is a text: `predict --column`.
+// One text column of a table: `predict --column`.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class UNROLL_API TextColumn {
  public:
   // A column name, or a number from 1. `file` names the input in errors.
   TextColumn(std::string column, std::string file) : column_(std::move(column)), file_(std::move(file)) {}
-  // The cell of a line; nothing for the header, which is the first line unless a number names the column. The first
-  // line says how all are read: a JSON object each, cells between tabs, or else CSV. Throws Error(input_file) with the
-  // line where there is no such cell.
+  // Returns the cell of a line; nothing for the header, which is the first line unless a number names the column. The
+  // first line determines the format: JSON objects, cells between tabs, or CSV. Throws Error(input_file) with the line
+  // when the cell is missing.
   std::optional<std::string> cell(const std::string& line, std::int64_t number);
-  bool begun() const { return begun_; }  // whether a first line had the column
+  bool begun() const { return begun_; }  // true after a first line with the column
 
  private:
   void begin(const std::string& line, std::int64_t number);

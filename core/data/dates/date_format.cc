@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing of dates in the format of their column.
+// Writes dates in the format of their column.
 #include "core/data/dates/date_format.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void DateFormat::add(const DateFormat& other) {
 
 namespace {
 
-// What the metadata of models have called these patterns from the beginning.
+// Names of these patterns in model metadata.
 constexpr std::pair<std::string_view, std::string_view> k_names[] = {
     {"Y-m-d", "iso"}, {"Y/m/d", "slashes"}, {"d.m.Y", "dots"}, {"Y-m", "month"}, {"Ymd", "compact"}, {"Y", "year"}};
 
@@ -58,7 +58,7 @@ std::string field_text(char field, Timestamp at, const DateFormat& format) {
   }
 }
 
-// The year of an ISO week is that of its Thursday.
+// ISO week text. The year of an ISO week is that of its Thursday.
 std::string week_text(Timestamp at, const DateFormat& format) {
   const auto weekday = std::chrono::weekday(std::chrono::sys_days(calendar_day(at))).iso_encoding();
   const Timestamp thursday{at.micros - time_of_day(at) + (4 - static_cast<std::int64_t>(weekday)) * k_day};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns of dates. Fields: Y year, m month, d day, b name of a month, q quarter "Q1", w ISO week "W05", h hour, n
-// minute, s second. Other characters stand for themselves.
+// Date patterns. Fields: Y year, m month, d day, b month name, q quarter "Q1", w ISO week "W05", h hour, n minute, s
+// second. Other characters stand for themselves.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace unroll {
 
 inline constexpr std::string_view k_number_fields = "Ymdhns", k_name_fields = "bqw";
 
-// Numbers that are dates, by their digits. `unit`: microseconds that one counts since 1970; 0: a pattern of digits.
+// Numbers that are dates, by their digits. `unit`: microseconds per count since 1970; 0: a pattern of digits.
 struct NumberForm {
   std::size_t digits;
   std::string_view pattern;
   std::int64_t unit;
-  std::int64_t per_micro = 1;  // how many are a microsecond
+  std::int64_t per_micro = 1;  // counts per microsecond
 };
 inline constexpr NumberForm k_numbers[] = {
     {4, "Y", 0},
@@ -32,7 +32,7 @@ inline constexpr NumberForm k_numbers[] = {
     {16, "unix microseconds", 1},
     {19, "unix nanoseconds", 1, 1000},
 };
-// The form of numbers since 1970 with this pattern, or null.
+// Returns the form of numbers since 1970 with this pattern, or null.
 inline const NumberForm* unix_form(std::string_view pattern) {
   for (const NumberForm& form : k_numbers)
     if (form.unit > 0 && form.pattern == pattern) return &form;

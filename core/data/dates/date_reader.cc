@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of dates: every pattern that fits a cell, then the one of its column.
+// Reads dates: finds every pattern that fits a cell, or reads a cell with the pattern of its column.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -15,7 +15,7 @@ namespace unroll {
 
 namespace {
 
-// "~" stands for the separators that a cell has: one of those beside the pattern, or, around names, up to two.
+// A pattern. "~" stands for the separators in a cell: one of `separators` or, around names, up to two.
 struct Pattern {
   std::string_view fields, separators;
 };
@@ -26,11 +26,11 @@ constexpr Pattern k_patterns[] = {
 };
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
-// Reads over a text from the left.
+// Reads a text from left to right.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
-  // A number of `least` to `most` digits; nothing when there is none.
+  // Reads a number of `least` to `most` digits; returns nothing if there is none.
   std::optional<int> number(std::size_t least, std::size_t most) {
     int value = 0;
     std::size_t n = 0;
@@ -62,13 +62,13 @@ class Scanner {
   std::string_view text_;
 };
 
-// What the fields of a cell say.
+// Values of the fields in a cell.
 struct Parts {
   int year = 0, month = 1, day = 1, week = 0;
   std::int64_t time = 0;  // microseconds since midnight
 };
 
-// The Monday of an ISO week: week 1 has 4 January in it.
+// Returns the Monday of an ISO week. Week 1 contains 4 January.
 std::optional<Timestamp> monday(int year, int week) {
   const std::optional<Timestamp> fourth = midnight(year, 1, 4);
   if (!fourth || week < 1 || week > 53) return std::nullopt;
@@ -122,7 +122,7 @@ bool read_field(Scanner& s, char field, bool fixed, Parts& p, DateFormat& format
   }
 }
 
-// The separators at the cell's "~"; numbers have the same one everywhere.
+// Reads the separators at a "~" of the pattern. Between numbers they must be the same everywhere.
 bool read_separators(Scanner& s, const Pattern& pattern, std::size_t at, std::string& found) {
   const bool names = pattern.fields.find_first_of(k_name_fields) != std::string_view::npos;
   const std::size_t before = s.rest().size();
@@ -137,7 +137,7 @@ bool read_separators(Scanner& s, const Pattern& pattern, std::size_t at, std::st
   return true;
 }
 
-// A time such as "12:00", "3:30:15.250 PM" behind a day, with the zone.
+// Reads a time after a day, such as "12:00" or "3:30:15.250 PM", with the zone.
 bool read_time(Scanner& s, Parts& p, DateFormat& format) {
   std::optional<int> hour = s.number(1, 2);
   if (!hour || !s.skip(':')) return false;
@@ -173,7 +173,7 @@ bool read_time(Scanner& s, Parts& p, DateFormat& format) {
   return true;
 }
 
-// "Z", " UTC", "+01:00", "-0330" to the end of the cell.
+// Reads "Z", " UTC", "+01:00" or "-0330" up to the end of the cell.
 bool read_zone(Scanner& s, DateFormat& format) {
   const std::string_view zone = s.rest();
   s.skip(' ');
@@ -220,7 +220,7 @@ std::optional<DateReading> read(std::string_view cell, const Pattern& pattern) {
   return r;
 }
 
-// The digits of a whole number, which may be written as 1700.0; "" for others.
+// Returns the digits of a whole number, which may be written as 1700.0; "" for other cells.
 std::string whole_digits(std::string_view cell) {
   if (!cell.empty() && std::ranges::all_of(cell, is_digit)) return std::string(cell);
   const std::optional<double> value = number_in(cell);
@@ -232,7 +232,7 @@ std::optional<DateReading> read_number(const std::string& digits, const NumberFo
   if (digits.size() != form.digits) return std::nullopt;
   if (form.unit == 0) {
     const std::optional<DateReading> r = read(digits, {form.pattern, ""});
-    // Long numbers are more often no dates than dates of far years.
+    // Long numbers outside these years are rarely dates.
     const int year = r ? static_cast<int>(calendar_day(r->at).year()) : 0;
     return form.digits == 4 || form.digits == 8 || (year >= 1600 && year < 2400) ? r : std::nullopt;
   }
@@ -244,7 +244,7 @@ std::optional<DateReading> read_number(const std::string& digits, const NumberFo
   return r;
 }
 
-// Without blanks around it and a day of the week in front.
+// Removes surrounding blanks and a leading weekday.
 std::string_view date_part(std::string_view cell) {
   cell = trimmed(cell);
   Scanner s(cell);

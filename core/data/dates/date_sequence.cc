@@ -7,9 +7,9 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_most = 4096;  // distances and dates that are told apart
+constexpr std::size_t k_most = 4096;  // maximum number of stored distances and dates
 
-// The most frequent distance, the smaller one of equals, and how often.
+// Returns the most frequent distance, the smaller one of equals, and its count.
 std::pair<std::int64_t, std::int64_t> usual(const std::map<std::int64_t, std::int64_t>& counts) {
   std::pair<std::int64_t, std::int64_t> best{0, 0};
   for (const auto& [apart, n] : counts)
@@ -85,7 +85,7 @@ void DateSequence::finish() {
   if (const auto steps = steps_between(first_, last_, step_)) n_missing_ = *steps + 1 - n_;
 }
 
-// Not exact where a step has months and the dates are irregular, which the numbers of the rows show.
+// Approximate if a step has months and the dates are irregular; the numbering of rows refuses such dates later.
 bool DateSequence::is_sparse() const {
   const double month = 30.4 * static_cast<double>(k_day);
   const double step = step_.months > 0 ? month * static_cast<double>(step_.months) : static_cast<double>(step_.micros);
@@ -95,7 +95,7 @@ bool DateSequence::is_sparse() const {
 
 std::string DateSequence::absent_weekdays() const {
   constexpr std::string_view k_days[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
-  constexpr std::size_t k_from = 6;  // a week is shown from Saturday on, so that a weekend is together
+  constexpr std::size_t k_from = 6;  // starts the week at Saturday, so a weekend stays together
   if (step_ != DateStep{k_day, 0} || n_missing_ == 0 || last_.micros - first_.micros < 14 * k_day) return "";
   std::string days;
   for (std::size_t i = 0; i < 7; ++i)

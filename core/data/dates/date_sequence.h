@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dates of a column in one of the formats that its first date can have: in order or not, and how far apart.
+// The dates of a column in one of the possible formats of its first date: their order and their step.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace unroll {
 
-// What is wrong with the dates of a file, where, and what to do next.
+// An error in the dates of a file: its place, the problem and the advice.
 struct DateFault {
   std::size_t line = 0;
   std::string what, next;
@@ -25,20 +25,20 @@ class DateSequence {
  public:
   explicit DateSequence(DateFormat format) : format_(std::move(format)) {}
 
-  // Each cell of the column, "" where it is missing. Behind one that is no date of the format nothing is looked at.
+  // Adds a cell of the column, "" if missing. Ignores all cells after the first one that is no date of the format.
   void see(std::string_view cell, std::size_t line);
-  // Behind the last row: the step.
+  // Determines the step; call after the last row.
   void finish();
 
   const DateFormat& format() const { return format_; }
-  // The first cell that is no date of the format, and the first date that is not above the one before it.
+  // The first cell that is no date of the format, and the first date that does not exceed its predecessor.
   const std::optional<DateFault>& misfit() const { return misfit_; }
   const std::optional<DateFault>& disorder() const { return disorder_; }
   bool is_newest_first() const { return n_above_ == 0 && n_equal_ == 0; }
   bool has_repeats() const { return n_again_ > 0; }
   bool is_sparse() const;  // most dates are missing
   bool is_regular() const { return !misfit_ && !disorder_ && !is_sparse(); }
-  // The same moments, as far as this object knows.
+  // True if both sequences have the same recorded dates.
   bool same_as(const DateSequence& other) const {
     return first_ == other.first_ && last_ == other.last_ && step_ == other.step_ && n_ == other.n_;
   }
@@ -48,7 +48,7 @@ class DateSequence {
   std::int64_t size() const { return n_; }
   DateStep step() const { return step_; }
   std::int64_t n_missing() const { return n_missing_; }
-  // The days of the week on which no row falls, of a series with a row a day and missing dates: "Saturday and Sunday".
+  // Returns the weekdays without rows, for a daily series with missing dates: "Saturday and Sunday".
   std::string absent_weekdays() const;
   std::string text(Timestamp at) const { return date_text(at, format_); }
 
@@ -60,9 +60,9 @@ class DateSequence {
   Timestamp first_, last_;
   std::size_t last_line_ = 0;
   std::int64_t n_ = 0, n_missing_ = 0;
-  std::int64_t n_above_ = 0, n_equal_ = 0, n_again_ = 0;  // dates above the one before, equal to it, seen before
-  std::unordered_set<std::int64_t> seen_;                 // the first ones
-  std::map<std::int64_t, std::int64_t> micros_, months_;  // how often neighbors are so far apart
+  std::int64_t n_above_ = 0, n_equal_ = 0, n_again_ = 0;  // dates above the previous one, equal to it, seen before
+  std::unordered_set<std::int64_t> seen_;                 // the first dates
+  std::map<std::int64_t, std::int64_t> micros_, months_;  // counts of the distances between neighbors
   std::array<std::int64_t, 7> weekdays_{};                // rows by day, from Sunday
   DayOfMonth day_of_month_;
   DateStep step_{k_day, 0};

@@ -17,10 +17,10 @@ constexpr std::string_view k_months[] = {"January", "February", "March",     "Ap
 constexpr std::string_view k_weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                            "Friday", "Saturday", "Sunday"};
 constexpr std::string_view k_date_names[] = {"date", "day", "time", "year", "timestamp", "datetime", "ds", "month"};
-// Not "min", which is a minimum more often than a minute.
+// Without "min", which more often means a minimum than a minute.
 constexpr std::string_view k_part_names[] = {"year", "yr", "quarter", "qtr",    "month", "mnth",    "week",  "day",
                                              "hour", "hr", "minute",  "second", "time",  "weekday", "dates", "epoch"};
-// Words that make a date or a time of a number, and words that may stand in one.
+// Words that turn a number into a date or a time, and words that may accompany one.
 constexpr std::string_view k_number_words[] = {"AM", "PM", "Q", "W", "KW", "CW", "week", "quarter", "FY"};
 constexpr std::string_view k_fillers[] = {"T", "Z", "UTC", "GMT", "H", "st", "nd", "rd", "th", "of"};
 
@@ -67,11 +67,11 @@ bool hints_at_dates(std::string_view column) {
 
 namespace {
 
-// Digits and letters that stand together in a cell.
+// Counts of the groups of digits and letters in a cell.
 struct Groups {
-  int years = 0, small = 0, ordinals = 0;  // numbers from 1500 to 2199, of one or two digits, of three
-  int names = 0, other = 0, unknown = 0;   // words: months and weekdays, those of numbers, all but fillers
-  bool clock = false, strange = false;     // "12:30"; characters that no date has
+  int years = 0, small = 0, ordinals = 0;  // numbers from 1500 to 2199; with one or two digits; with three
+  int names = 0, other = 0, unknown = 0;   // words: months and weekdays; number words; all except fillers
+  bool clock = false, strange = false;     // "12:30"; characters that occur in no date
 };
 
 Groups groups_of(std::string_view cell) {

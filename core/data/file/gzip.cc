@@ -16,7 +16,7 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_gzip_piece = std::size_t{1} << 18;  // bytes that are read at once
+constexpr std::size_t k_gzip_piece = std::size_t{1} << 18;  // bytes per read
 constexpr std::size_t k_no_limit = std::size_t{1} << 34;
 
 }  // namespace
@@ -46,7 +46,7 @@ void GzipUnpacker::finish() const {
   if (inside_ || first_) refuse("ends too early");
 }
 
-// Up to the end of the input or of a member.
+// Unpacks up to the end of the input or of a member.
 void GzipUnpacker::take_piece(std::string& text, std::size_t limit) {
   std::array<char, 65536> out;
   while (true) {

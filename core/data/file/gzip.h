@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files packed with gzip: as a stream of bytes, and as data files. Tasks read their data again and again from any
-// place, so a packed data file is unpacked into memory.
+// Files compressed with gzip: as a stream of bytes, and as data files. Tasks read their data repeatedly and in any
+// order, so a compressed data file is unpacked into memory.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,26 @@
 #include "unroll/support/export.h"
 #include "unroll/support/vfs.h"
 
-struct z_stream_s;  // of zlib.h
+struct z_stream_s;  // from zlib.h
 
 namespace unroll {
 
 inline constexpr std::size_t k_gzip_magic_bytes = 2;
-// Whether the bytes are the beginning of a gzip file; at least k_gzip_magic_bytes are needed.
+// True if the bytes begin a gzip file. Pass at least k_gzip_magic_bytes.
 UNROLL_API bool begins_gzip(std::span<const std::byte> bytes);
 
-// Unpacks a file piece by piece. A file of several members, as `cat a.gz b.gz` makes it, is one text.
+// Unpacks a file piece by piece. A file of several members, such as from `cat a.gz b.gz`, is one text.
 class UNROLL_API GzipUnpacker {
  public:
-  explicit GzipUnpacker(std::string name);  // in errors
+  explicit GzipUnpacker(std::string name);  // name in errors
   ~GzipUnpacker();
   GzipUnpacker(const GzipUnpacker&) = delete;
   GzipUnpacker& operator=(const GzipUnpacker&) = delete;
 
-  // Appends what the next bytes of the file unpack to. Throws Error(input_file) if they are damaged, or if `text`
-  // becomes larger than `limit`.
+  // Unpacks the next bytes of the file and appends the text. Throws Error(input_file) if they are damaged, or if `text`
+  // exceeds `limit`.
   void feed(std::span<const std::byte> bytes, std::string& text, std::size_t limit);
-  // After the last bytes. Throws Error(input_file) if the file is cut off.
+  // Call after the last bytes. Throws Error(input_file) if the file is truncated.
   void finish() const;
 
  private:
@@ -39,12 +39,12 @@ class UNROLL_API GzipUnpacker {
 
   std::string name_;
   std::unique_ptr<z_stream_s> stream_;
-  bool inside_ = false;  // a member has begun and not ended
+  bool inside_ = false;  // inside a member
   bool first_ = true;
 };
 
-// A file that begins with the bytes of gzip as a reader of what it unpacks to, any other file as it is. Throws
-// Error(input_file) on damaged files and on one that unpacks to more than `limit` bytes (0: 16 GiB).
+// Returns a reader of the unpacked contents for a gzip file, and any other file unchanged. Throws Error(input_file) on
+// a damaged file, and above `limit` unpacked bytes (0: 16 GiB).
 UNROLL_API std::shared_ptr<const Vfs::Reader> unpacked(std::shared_ptr<const Vfs::Reader> file, const std::string& name,
                                                        std::size_t limit);
 

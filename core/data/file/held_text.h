@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text in memory, read as a file is.
+// A reader of a text in memory.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace unroll {
 
-// The text must outlive it.
+// Reads a text, which must outlive this object.
 class HeldText : public Vfs::Reader {
  public:
   explicit HeldText(std::string_view text) : text_(text) {}

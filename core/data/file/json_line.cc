@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t k_most_members = 1024;
 
-// Keeps the texts of the outermost object; its parser does not recurse, however deep a line is nested.
+// Keeps the texts of the outermost object. The parser does not recurse, even for deeply nested lines.
 class MemberEvents final : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::vector<JsonMember> members;

@@ -12,7 +12,7 @@ namespace unroll {
 namespace {
 
 bool is_stop(char c) { return c == '.' || c == ','; }
-// The class [\{-\~\[-\` -\&\(-\+\:-\@\/] of mteval-v13a.
+// True for the class [\{-\~\[-\` -\&\(-\+\:-\@\/] of mteval-v13a.
 bool is_symbol(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
          (c >= ':' && c <= '@') || c == '/';
@@ -23,7 +23,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// Two characters at a time, as a regular expression replaces its matches from the left.
+// Replaces pairs of characters from left to right, as a regular expression does.
 std::string replace_pairs(const std::string& text, const std::function<bool(char, char)>& matches, const char* before,
                           const char* between, const char* after) {
   std::string result;
@@ -38,7 +38,7 @@ std::string replace_pairs(const std::string& text, const std::function<bool(char
   return result;
 }
 
-// The tokenizer "13a": symbols stand alone, stops and commas unless between digits, dashes after digits.
+// Tokenizer "13a": separates symbols, stops and commas except between digits, and dashes after digits.
 Words tokens_13a(std::string text) {
   text.erase(text.find_last_not_of(" \t\n\v\f\r") + 1);
   replace_all(text, "<skipped>", "");
@@ -72,7 +72,7 @@ std::array<double, k_bleu_counts> bleu_counts(const std::string& text, const std
   return counts;
 }
 
-// A precision without a hit counts as half a hit, the next one as a quarter of one, and so on.
+// A precision without a match counts as half a match, the next one as a quarter, and so on (exponential smoothing).
 double bleu_of(std::span<const double> counts) {
   const double length = counts[2 * k_bleu_order], reference_length = counts[2 * k_bleu_order + 1];
   if (counts[0] == 0) return 0;
@@ -92,7 +92,7 @@ std::array<double, k_chrf_counts> chrf_counts(const std::string& text, const std
   std::array<double, k_chrf_counts> counts{};
   for (std::size_t n = 1; n <= k_chrf_order; ++n) {
     double* const of = counts.data() + 3 * (n - 1);
-    // An order that the reference lacks does not count.
+    // An order without n-grams in the reference does not count.
     of[0] = n_of_size(b, n) > 0 ? static_cast<double>(n_of_size(a, n)) : 0;
     of[1] = static_cast<double>(n_of_size(b, n));
     of[2] = static_cast<double>(n_in_both(n_grams(a, n), n_grams(b, n)));

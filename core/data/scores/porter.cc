@@ -10,7 +10,7 @@ namespace unroll {
 
 namespace {
 
-// Words whose stem no rule finds.
+// Words with an irregular stem.
 constexpr std::pair<std::string_view, std::string_view> k_irregular[] = {
     {"sky", "sky"},           {"skies", "sky"},         {"dying", "die"},       {"lying", "lie"},
     {"tying", "tie"},         {"news", "news"},         {"innings", "inning"},  {"inning", "inning"},
@@ -22,7 +22,7 @@ bool is_consonant(std::string_view word, std::size_t i) {
   if (word[i] == 'y') return i == 0 || !is_consonant(word, i - 1);
   return std::string_view("aeiou").find(word[i]) == std::string_view::npos;
 }
-// m of a word [C](VC)^m[V].
+// Returns m of a word [C](VC)^m[V].
 int measure(std::string_view stem) {
   int m = 0;
   for (std::size_t i = 1; i < stem.size(); ++i) m += is_consonant(stem, i) && !is_consonant(stem, i - 1);
@@ -37,7 +37,7 @@ bool ends_in_double_consonant(std::string_view word) {
   const std::size_t n = word.size();
   return n >= 2 && word[n - 1] == word[n - 2] && is_consonant(word, n - 1);
 }
-// Porter's *o; NLTK counts vowel-consonant words of two letters too.
+// Porter's *o; NLTK also counts two-letter words of a vowel and a consonant.
 bool ends_cvc(std::string_view word) {
   const std::size_t n = word.size();
   if (n == 2) return !is_consonant(word, 0) && is_consonant(word, 1);
@@ -54,7 +54,7 @@ struct Rule {
   std::string_view suffix, replacement;
   Condition condition;
 };
-// The first rule whose suffix fits decides.
+// Applies the first rule with a matching suffix.
 std::string with_rules(const std::string& word, std::initializer_list<Rule> rules) {
   for (const Rule& rule : rules) {
     if (!word.ends_with(rule.suffix)) continue;
@@ -67,13 +67,13 @@ std::string replaced(const std::string& word, std::size_t n, std::string_view by
   return word.substr(0, word.size() - n) + std::string(by);
 }
 
-// Plurals.
+// Removes plurals.
 std::string step_1a(const std::string& word) {
   if (word.ends_with("ies") && word.size() == 4) return replaced(word, 3, "ie");
   return with_rules(word, {{"sses", "ss", always}, {"ies", "i", always}, {"ss", "ss", always}, {"s", "", always}});
 }
 
-// -ed and -ing.
+// Removes -ed and -ing.
 std::string step_1b(const std::string& word) {
   if (word.ends_with("ied")) return replaced(word, 3, word.size() == 4 ? "ie" : "i");
   if (word.ends_with("eed")) return with_rules(word, {{"eed", "ee", is_measured}});

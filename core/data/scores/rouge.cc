@@ -11,7 +11,7 @@ namespace unroll {
 
 namespace {
 
-// Runs of a-z and 0-9 in small letters. Of other characters only two have one of these in their small form.
+// Returns the runs of a-z and 0-9 in lower case. Only two other characters have one of these as their lower case.
 Words plain_words(const std::string& text, bool stem) {
   constexpr std::string_view k_dotted_i = "\xC4\xB0", k_kelvin = "\xE2\x84\xAA";  // U+0130, U+212A
   std::string plain;

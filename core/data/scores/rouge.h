@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ROUGE (Lin 2004) as rouge-score computes it.
+// ROUGE (Lin 2004) as in rouge-score.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace unroll {
 
-// ROUGE-1, ROUGE-2 and ROUGE-L of a text.
+// Returns ROUGE-1, ROUGE-2 and ROUGE-L of a text.
 std::array<RougeScore, 3> rouge_scores(const std::string& text, const std::string& reference, bool stem);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every score is a function of sums over pairs, so that a resampled corpus costs additions only.
+// Every score is a function of sums over pairs, so a resampled corpus costs only additions.
 #include "unroll/data/text_scores.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace unroll {
 
 namespace {
 
-// One number for each field of TextScores; BLEU and chrF have the counts of a pair in their place.
+// One number per field of TextScores; the counts of a pair replace BLEU and chrF.
 constexpr std::size_t k_rouge_numbers = 9, k_bleu_at = 1 + k_rouge_numbers, k_chrf_at = k_bleu_at + k_bleu_counts,
                       k_sums = k_chrf_at + k_chrf_counts;
 using Sums = std::array<double, k_sums>;
@@ -67,7 +67,7 @@ std::vector<double*> numbers_of(TextScores& s) {
   return numbers;
 }
 
-// Between the two nearest of sorted values.
+// Interpolates between the two nearest of the sorted values.
 double percentile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<std::size_t>(at);

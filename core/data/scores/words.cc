@@ -8,14 +8,14 @@ namespace unroll {
 
 namespace {
 
-// The 29 characters at which Python's str.split() cuts.
+// True for the 29 characters that Python's str.split() splits at.
 bool is_blank(char32_t c) {
   constexpr char32_t k_single[] = {0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000};
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F) || (c >= 0x2000 && c <= 0x200A) ||
          std::find(std::begin(k_single), std::end(k_single), c) != std::end(k_single);
 }
 
-// A model of bytes may write what is not UTF-8: such a byte counts as U+FFFD.
+// Decodes UTF-8. Byte models may write invalid UTF-8: such a byte counts as U+FFFD.
 std::vector<char32_t> characters_of(std::string_view text) {
   std::vector<char32_t> characters;
   while (!text.empty()) {

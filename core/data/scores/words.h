@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// N-grams of words or characters, and what two texts have of them in common.
+// N-grams of words or characters, and the number of common n-grams of two texts.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace unroll {
 
 using Words = std::vector<std::string>;
 
-// The parts of a text between white space, as Unicode defines it.
+// Splits a text at white space, as defined by Unicode.
 Words unicode_words(std::string_view text);
-// The same put together again.
+// Returns the text without white space.
 std::u32string without_blanks(std::string_view text);
 
 template <class Sequence>
@@ -32,7 +32,7 @@ template <class Sequence>
 std::int64_t n_of_size(const Sequence& of, std::size_t n) {
   return std::max<std::int64_t>(static_cast<std::int64_t>(of.size()) - static_cast<std::int64_t>(n) + 1, 0);
 }
-// An n-gram counts as often as the text with fewer of it has it.
+// Counts common n-grams; each counts as often as in the text with fewer occurrences.
 template <class Sequence>
 std::int64_t n_in_both(const Counts<Sequence>& a, const Counts<Sequence>& b) {
   std::int64_t n = 0;

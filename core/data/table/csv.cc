@@ -197,7 +197,7 @@ void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {
   for (const std::size_t c : columns) {
     const std::string name = column_name(c);
     if (names.insert(name).second) continue;
-    column(name);  // two columns of this name?
+    column(name);  // throws if two columns have this name
     throw Error(ErrorKind::usage, name_, "column '" + name + "' is named twice", "Name each column once");
   }
 }
@@ -225,17 +225,17 @@ double CsvReader::number(const std::string& cell, std::size_t line, std::size_t 
 
 namespace {
 
-// Not CsvReader::column(), which would take the name "7" of a column that is missing for the seventh column.
+// Finds a column by name only. CsvReader::column() would read a missing name "7" as the seventh column.
 std::size_t named(const CsvReader& reader, const std::string& name) {
   std::size_t n = 0, found = 0;
   for (std::size_t c = 0; c < reader.n_columns(); ++c) {
-    // Older models have the name "" for a column whose cell of the header is empty.
+    // Older models use the name "" for a column with an empty header cell.
     if (reader.header()[c] != name && reader.column_name(c) != name) continue;
     found = c;
     ++n;
   }
   if (n == 1) return found;
-  if (n > 1) return reader.column(name);  // refuses
+  if (n > 1) return reader.column(name);  // throws
   throw Error(ErrorKind::usage, reader.name(), "has no column " + in_quotes(name) + ", which the model reads",
               "Columns: " + reader.names());
 }
@@ -248,7 +248,7 @@ std::size_t numbered(const CsvReader& reader, const std::string& number) {
               "Give every row all columns of the training file");
 }
 
-// The place of a column among those that a file has alone.
+// Returns the index of a column in a file with only these columns.
 std::size_t alone(std::span<const std::string> columns, std::size_t k, const KnownTable& known) {
   if (known.has_header) return k;
   const double number = number_in(columns[k]).value_or(0);

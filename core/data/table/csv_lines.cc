@@ -31,7 +31,7 @@ bool CsvFormat::is_missing(std::string_view cell) const {
   };
   const bool has_numbers = std::any_of(missing.begin(), missing.end(), begins_number);
   const bool may_be_nan = cell.find_first_of("nN") != std::string_view::npos;
-  if (begins_number(cell) && !has_numbers && !may_be_nan) return false;  // most cells
+  if (begins_number(cell) && !has_numbers && !may_be_nan) return false;  // the most common case
   const auto is_word = [&](const std::string& word) {
     return std::equal(cell.begin(), cell.end(), word.begin(), word.end(),
                       [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
@@ -62,7 +62,7 @@ CsvFormat CsvFormat::of(const std::string& header, const std::string& separator,
 
 namespace {
 
-// A quoted cell from its opening quote on; `at` moves behind the closing one. False when there is none.
+// Reads a quoted cell; `at` moves from its opening quote past the closing one. False if the cell is not closed.
 bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
   for (++at; at < line.size(); ++at) {
     if (line[at] != '"') {
@@ -85,7 +85,7 @@ bool has_odd_quotes(std::string_view text) { return std::count(text.begin(), tex
 
 }  // namespace
 
-// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced one and is refused when it is split.
+// A row with an odd number of quotes ends inside a quoted cell, or has a misplaced quote that the split refuses.
 std::optional<Line> CsvRows::add(const Line& line) {
   const bool odd = has_odd_quotes(line.text);
   if (!open_ && !odd) return line;

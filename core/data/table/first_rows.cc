@@ -20,13 +20,13 @@ namespace {
 constexpr std::size_t k_most_rows = 200;
 using Cells = std::vector<std::string>;
 
-// A column below the cell of the first line.
+// Statistics of a column below its cell in the first line.
 struct Column {
   std::string first;
   bool first_quoted = false;
   std::size_t n = 0, n_numbers = 0, n_decimals = 0, n_dates = 0, n_missing = 0, n_quoted = 0;  // of the rows below
-  std::size_t n_same_form = 0;  // cells that are the first one, or of its form
-  bool rises = true;            // numbers, each above the one before
+  std::size_t n_same_form = 0;  // cells equal to the first one, or of its form
+  bool rises = true;            // numbers, each above the previous one
   double last = -HUGE_VAL;
   std::set<std::string> different;
 
@@ -35,7 +35,7 @@ struct Column {
   bool is_text() const { return n > 0 && n_numbers + n_dates == 0; }
 };
 
-// Runs of digits become 9, runs of letters a: "week 12" and "week 3" are alike.
+// Replaces runs of digits by 9 and runs of letters by a: "week 12" and "week 3" have the same form.
 std::string form_of_cell(std::string_view cell) {
   std::string form;
   for (const char c : cell) {
@@ -46,8 +46,8 @@ std::string form_of_cell(std::string_view cell) {
   return form;
 }
 
-// What numbers are written with beside ASCII: superscripts, fractions, Arabic, Devanagari and wide digits, the minus
-// sign, currencies, and the blank that does not break.
+// True for non-ASCII characters in numbers: superscripts, fractions, Arabic, Devanagari and full-width digits, the
+// minus sign, currencies, and the no-break space.
 bool is_of_numbers(char32_t c) {
   struct Range {
     char32_t first, last;
@@ -59,7 +59,7 @@ bool is_of_numbers(char32_t c) {
                      [c](const Range& r) { return c >= r.first && c <= r.last; });
 }
 
-// A number in a notation that is not read, such as $5, 12,5 or 1 234: no name, since it has no letter.
+// True for a number in an unsupported notation, such as $5, 12,5 or 1 234. Without a letter it is not a name.
 bool looks_like_value(std::string_view cell) {
   if (cell.starts_with("0x") || cell.starts_with("0X")) return true;
   const bool may_have_exponent = has_digit(cell);
@@ -78,7 +78,7 @@ struct FirstRows {
   std::vector<Column> columns;
   std::vector<Cells> below;
 
-  // Chooses the separator where `format` has none.
+  // Chooses the separator if `format` has none.
   FirstRows(std::string_view head, CsvFormat& format) {
     std::size_t n_rows = 0;
     csv_rows(lines_of(head))([&](const Line& row) {
@@ -124,14 +124,14 @@ struct FirstRows {
   }
 };
 
-// How much a cell, or the whole line, speaks for column names.
+// Strength of the evidence for column names in a cell, or in the whole line.
 enum class Strength : std::uint8_t { none, hint, weak, strong };
 struct Evidence {
   Strength strength = Strength::none;
   std::string_view why = {};
 };
 
-constexpr std::size_t k_some = 4;  // rows that mean something
+constexpr std::size_t k_some = 4;  // minimum number of significant rows
 
 Evidence of_number(const Column& c) {
   if (c.is_dates()) return {Strength::strong, "it has a number above dates"};
@@ -161,7 +161,7 @@ Evidence evidence_of(const Column& c, const CsvFormat& format) {
   return of_text(c);
 }
 
-// Whether the numbers of a row, two or more, are consecutive integers.
+// True if the numbers of a row, two or more, are consecutive integers.
 bool is_consecutive(std::span<const double> numbers) {
   for (std::size_t i = 1; i < numbers.size(); ++i)
     if (numbers[i] != numbers[i - 1] + 1) return false;
@@ -174,7 +174,7 @@ std::vector<double> numbers_of(const Cells& cells) {
   return numbers;
 }
 
-// Evidence of the numbers of the first line together.
+// Returns the evidence from all numbers of the first line together.
 Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   Cells first;
   bool integers_above_decimals = true, years_above_others = true, any_number_below = false;
@@ -207,7 +207,7 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   if (rows.columns[0].first.empty() && rows.columns[0].n_missing == 0 && numbers[0] == 0 && (n == 1 || consecutive))
     return {Strength::strong, "it has an empty cell, then consecutive numbers"};
   if (!any_number_below) return {};
-  constexpr std::size_t k_many = 20;  // rows in which a decimal without a point is no accident
+  constexpr std::size_t k_many = 20;  // rows after which a missing decimal point is no coincidence
   if (integers_above_decimals && n_least >= k_many && (n > 1 || rows.columns[0].first == "0"))
     return {Strength::weak, "it has integers above decimals"};
   if (consecutive && n > 1 && years_above_others) return {Strength::weak, "it has years above other numbers"};
@@ -219,7 +219,7 @@ Evidence of_line(const FirstRows& rows, const CsvFormat& format) {
   return {};
 }
 
-// Without evidence: all cells are names, or empty as the name of an index is.
+// Rule without evidence: true if all cells are names, or empty like the header of an index.
 bool are_names(const FirstRows& rows, const CsvFormat& format) {
   bool named = false;
   for (const Column& c : rows.columns) {
@@ -239,7 +239,7 @@ std::string shown_first(const FirstRows& rows) {
   return "the first line, " + in_quotes(text + (rows.columns.size() > k_shown ? ",..." : "")) + ", is read as ";
 }
 
-// Whether the first line has the names of a model's columns. A column without a name is called by its number.
+// True if the first line has the names of a model's columns. A column without a name uses its number.
 bool has_names(const FirstRows& rows, const CsvFormat& format) {
   const auto is_there = [&](const std::string& name) {
     for (std::size_t c = 0; c < rows.columns.size(); ++c) {
@@ -270,7 +270,7 @@ void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& form
                     : n_against > 0                   ? false
                                                       : best.strength == Strength::weak || names;
   if (form.has_header) {
-    if (names && n_against == 0) return;  // columns are listed elsewhere
+    if (names && n_against == 0) return;  // the note on the columns lists them
     const std::string text = shown_first(rows) + "a header " + because;
     if (best.strength == Strength::strong && n_against == 0)
       form.notes.push_back(text + "; data.header = \"no\" reads it as a row");
@@ -282,7 +282,7 @@ void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& form
   }
 }
 
-// Cells of digits that may be the decimals, or the thousands, of the column before.
+// True if the digits of a column may be decimals, or thousands, of the previous column.
 bool may_be_decimals(const std::vector<Cells>& rows, std::size_t column) {
   std::set<std::string> different;
   std::set<std::size_t> widths;
@@ -294,7 +294,7 @@ bool may_be_decimals(const std::vector<Cells>& rows, std::size_t column) {
     widths.insert(cell.size());
     has_zero_first = has_zero_first || (cell.size() > 1 && cell[0] == '0');
   }
-  constexpr std::size_t k_few = 5;  // labels repeat, decimals seldom do
+  constexpr std::size_t k_few = 5;  // labels repeat, decimals rarely do
   const bool is_even = widths.size() == 1 && *widths.begin() <= 3;
   return has_zero_first || (is_even && different.size() >= std::min(rows.size(), k_few));
 }
@@ -309,11 +309,11 @@ bool are_integers(const std::vector<Cells>& rows, std::size_t column) {
     counts = counts && (r == 0 || number == before + 1);
     before = number;
   }
-  return !counts;  // 1, 2, 3, ... are numbers of rows
+  return !counts;  // 1, 2, 3, ... are row numbers
 }
 
-// 12,5 in a file of commas: pairs of integers, of which the second has decimals. Only dates, texts and numbers of rows
-// stand beside them.
+// Warns about decimal commas such as 12,5 in a comma-separated file: pairs of integer columns, the second with
+// decimals. All other columns must be dates, texts or row numbers.
 void look_for_decimal_commas(TableForm& form, const FirstRows& rows) {
   std::vector<Cells> all = rows.below;
   if (!form.has_header) {
@@ -336,7 +336,7 @@ void look_for_decimal_commas(TableForm& form, const FirstRows& rows) {
                           ", or without a separator of thousands; if it is two, set data.separator = \",\"");
 }
 
-// 1.234 among 980 and 1.020 in a file of semicolons.
+// Warns about points as thousands separators, such as 1.234 next to 980, in a semicolon-separated file.
 void look_for_thousands(TableForm& form, const FirstRows& rows) {
   const auto digits = [](std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the first rows of a table say about its form: whether the first line has column names, and whether cells look
-// like numbers whose decimal comma was taken for a separator.
+// Detects the format of a table from its first rows: the header, and decimal commas that were read as separators.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ struct TableForm {
   // Lines of Task::notes() and Task::warnings(), without the name of the file.
   std::vector<std::string> notes, warnings;
 };
-// Of the rows that a text begins with: what `format` leaves open. A text that is no table is refused where it is read.
+// Determines the settings that `format` leaves open from a text's first rows. The reader refuses invalid tables later.
 TableForm form_of(std::string_view head, CsvFormat format);
 
 }  // namespace unroll

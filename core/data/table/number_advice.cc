@@ -16,7 +16,7 @@ namespace {
 bool has(std::string_view cell, std::string_view characters) {
   return cell.find_first_of(characters) != std::string_view::npos;
 }
-// Whether one of the characters stands between two digits.
+// True if one of the characters occurs between two digits.
 bool has_inside(std::string_view cell, std::string_view characters) {
   for (std::size_t i = 1; i + 1 < cell.size(); ++i)
     if (characters.find(cell[i]) != characters.npos && is_digit(cell[i - 1]) && is_digit(cell[i + 1])) return true;
@@ -49,7 +49,7 @@ struct Notation {
   bool (*is)(std::string_view cell);
   const char* next;
 };
-constexpr Notation k_notations[] = {  // the first that fits
+constexpr Notation k_notations[] = {  // the first match applies
     {is_out_of_range, "Numbers lie between 1e-308 and 1e308. Write 0, or the column in another unit"},
     {has_comma, "Write decimals with a point, such as 12.5, and thousands without a separator, such as 1234"},
     {is_hexadecimal, "Write the number with decimal digits"},

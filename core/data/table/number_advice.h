@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about a cell that is no number.
+// Advice for a cell that is not a number.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// By the notation of the cell: "Write decimals with a point, ...".
+// Returns advice for the notation of the cell: "Write decimals with a point, ...".
 std::string number_advice(std::string_view cell);
 
 }  // namespace unroll

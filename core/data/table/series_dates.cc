@@ -58,7 +58,7 @@ void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std:
 
 void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
   undecided_.clear();
-  // A year beside dates is a part of them.
+  // A year column next to dates is a part of them.
   std::ranges::sort(candidates_, {}, [](const Candidate& c) { return std::tuple(c.is_number, c.column); });
   if (!candidates_.empty()) choose_way(reader, file);
   if (candidates_.empty()) {
@@ -82,7 +82,7 @@ void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
   std::vector<DateSequence>& ways = candidates_[0].ways;
   std::ranges::for_each(ways, &DateSequence::finish);
   const auto misfit = [](const DateSequence& way) { return way.misfit() ? way.misfit()->line : SIZE_MAX; };
-  std::ranges::stable_sort(ways, std::greater(), misfit);  // those that fit all cells are first
+  std::ranges::stable_sort(ways, std::greater(), misfit);  // formats that fit all cells come first
   const auto fits = [](const DateSequence& way) { return !way.misfit(); };
   if (!fits(ways[0])) refuse(reader, ways[0], file);
   std::erase_if(ways, [&](const DateSequence& way) { return !fits(way); });

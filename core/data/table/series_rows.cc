@@ -14,8 +14,8 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_block = 256;   // lines of a record
-constexpr std::int64_t k_ahead = 4096;  // rows that a cursor reads at once
+constexpr std::int64_t k_block = 256;   // lines per record
+constexpr std::int64_t k_ahead = 4096;  // rows per read of a cursor
 constexpr double k_gap = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
@@ -66,7 +66,7 @@ void SeriesRows::find_columns(std::span<const std::string> cells) {
   if (format_.known) {
     std::vector<std::string> names = format_.columns;
     const bool has_dates = date.name != "none";
-    if (has_dates) names.insert(names.begin(), date.name);  // where tables usually have it
+    if (has_dates) names.insert(names.begin(), date.name);  // the usual place in tables
     columns_ = places_in(reader_, names, *format_.known);
     if (has_dates) {
       date.name = reader_.column_name(columns_[0]);
@@ -101,7 +101,7 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
   return columns;
 }
 
-// A first pass, since the number of a row follows from the step of all.
+// A first pass, because row numbers depend on the step of all dates.
 void SeriesRows::find_dates() {
   std::vector<std::string> cells;
   reader_.look_at(file_.head());
@@ -269,7 +269,7 @@ const SeriesPiece& SeriesCursor::at(std::int64_t begin, std::int64_t end) {
 Runs targets_between(const Runs& observed, std::int64_t begin, std::int64_t end, const TargetOptions& o) {
   Runs targets(o.stride);
   std::int64_t next = std::max(begin, o.first + o.window);
-  observed.for_each([&](std::int64_t t) {  // is among the values ahead of t - horizon + 1 to t
+  observed.for_each([&](std::int64_t t) {  // t is a target of the positions t - horizon + 1 to t
     for (next = std::max(next, t - o.horizon + 1); next <= t && next + o.horizon <= end; ++next)
       if (targets.empty() || next - targets.last() >= o.stride) targets.add(next);
   });

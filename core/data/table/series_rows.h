@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns of a table as series side by side: held as numbers, or read again from their file a few rows at a time.
+// Columns of a table as parallel series: numbers in memory, or a few rows at a time from the file.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace unroll {
 
-// Rising numbers as runs of a, a + step, a + 2 step, ...
+// Ascending numbers as runs of a, a + step, a + 2 step, ...
 class Runs {
  public:
   explicit Runs(std::int64_t step = 1) : step_(step) {}
-  void add(std::int64_t number);  // above all others
+  void add(std::int64_t number);  // exceeds all others
   std::int64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::int64_t operator[](std::int64_t index) const;
@@ -31,7 +31,7 @@ class Runs {
 
  private:
   struct Run {
-    std::int64_t first, before;  // its first number, and how many numbers come before it
+    std::int64_t first, before;  // its first number, and the count of all earlier numbers
   };
   std::int64_t end_of(std::size_t run) const { return run + 1 < runs_.size() ? runs_[run + 1].before : size_; }
 
@@ -44,11 +44,11 @@ struct SeriesPiece {
   std::int64_t begin = 0, end = 0;
   std::size_t n_series = 0;
   std::vector<double> levels;          // [end - begin, S], gaps filled
-  std::vector<std::uint8_t> observed;  // the same; 0 where there was a gap
+  std::vector<std::uint8_t> observed;  // like `levels`; 0 at a gap
 
   double level(std::int64_t t, std::size_t s) const { return levels[at(t, s)]; }
   bool is_observed(std::int64_t t, std::size_t s) const { return observed[at(t, s)] != 0; }
-  // Puts gaps before `until` on a line between the values on both sides, of which none is from `until` on.
+  // Fills gaps before `until` by linear interpolation. Uses no values from `until` on.
   void interpolate(std::int64_t until);
 
  private:
@@ -56,48 +56,48 @@ struct SeriesPiece {
 };
 
 struct SeriesFormat {
-  std::vector<std::string> columns;  // of the series; "": the last one
+  std::vector<std::string> columns;  // of the series; "": the last column
   DateColumn date;
   CsvFormat csv;
   bool gaps_refused = false;
-  bool is_trained = false;               // a model was trained on these columns
-  std::optional<KnownTable> known = {};  // `columns` and `date` are columns of this table
-  std::string step = {};                 // of its dates, as step_text writes it; "": any
+  bool is_trained = false;               // true: a model was trained on these columns
+  std::optional<KnownTable> known = {};  // the table with `columns` and `date`
+  std::string step = {};                 // of the dates, as in step_text; "": any
 };
-// The columns of the series, from the first row. Throws Error(usage) when there is no such column, and when the last
-// one is to be taken and looks like dates.
+// Determines the columns of the series from the first row. Throws Error(usage) if a column does not exist, or if the
+// default last column looks like dates.
 std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
                                         std::span<const std::string> cells);
 
-// A missing value is a gap, and so is every value of a missing date. It is read as the last value before it, so that
-// nothing comes from the future; rows before each series has had a value are dropped. Throws Error(input_file) on what
-// is no table of finite numbers, on irregular dates, on dates with another step than that of the format, on gaps when
-// they are refused, and when a series has no value at all; Error(usage) when there is no such column.
+// Missing values, and all values of missing dates, are gaps. A gap reads as the previous value, so no information comes
+// from the future. Rows before the first value of each series are dropped. Throws Error(input_file) on invalid numbers,
+// irregular dates, dates with another step than the format's, refused gaps, and a series without values. Throws
+// Error(usage) if a column does not exist.
 class SeriesRows {
  public:
-  // hold: the numbers of all rows; else of every 256th line where it begins, and what each series was before it.
+  // hold: keep all numbers. Otherwise keep every 256th line's position and the last value of each series before it.
   SeriesRows(RecordFile file, const SeriesFormat& format, bool hold);
 
   std::int64_t size() const { return n_; }
   std::size_t n_series() const { return columns_.size(); }
-  const Runs& observed() const { return observed_; }  // rows in which some series has a value
+  const Runs& observed() const { return observed_; }  // rows in which at least one series has a value
   const CsvReader& reader() const { return reader_; }
   std::string column_name(std::size_t series) const { return reader_.column_name(columns_[series]); }
   const SeriesDates& dates() const { return *dates_; }
-  // How another file is read with the same dates.
+  // The date column for reading another file with the same dates.
   DateColumn date_column() const {
     return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
                            : DateColumn{"none", ""};
   }
-  // How another file is read with the same columns and dates.
+  // The format for reading another file with the same columns and dates.
   SeriesFormat format_of_others() const;
-  // The date of a row, or its number from 0.
+  // Returns the date of a row, or its number from 0.
   std::string place(std::int64_t row) const {
     return dates_->exist() ? dates_->text(row + dropped_) : std::to_string(row);
   }
   std::vector<std::string> notes() const;     // as Task::notes()
   std::vector<std::string> warnings() const;  // as Task::warnings()
-  // Rows that exist; from any thread.
+  // Reads existing rows, from any thread.
   void read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
  private:
@@ -111,7 +111,7 @@ class SeriesRows {
   SeriesFormat format_;
   CsvReader reader_;
   std::vector<std::size_t> columns_;
-  bool takes_last_ = false;  // the series is the last column, since none is named
+  bool takes_last_ = false;  // true: no column is named, so the series is the last one
   std::optional<SeriesDates> dates_;
   std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;
   std::int64_t dropped_ = 0;  // rows before the first one
@@ -120,15 +120,15 @@ class SeriesRows {
   Runs observed_;
   bool hold_;
   SeriesPiece held_;
-  std::vector<std::int64_t> block_rows_;  // [blocks] the first row of each
+  std::vector<std::int64_t> block_rows_;  // [blocks] first row of each block
   std::vector<double> before_;            // [blocks, S] levels
 };
 
-// Rows one after the other, read some thousands at a time.
+// Reads rows in order, thousands at a time.
 class SeriesCursor {
  public:
   explicit SeriesCursor(const SeriesRows& rows) : rows_(rows) {}
-  // Holds rows [begin, end) at least, until the next call.
+  // Returns at least rows [begin, end), valid until the next call.
   const SeriesPiece& at(std::int64_t begin, std::int64_t end);
 
  private:
@@ -136,8 +136,8 @@ class SeriesCursor {
   SeriesPiece piece_;
 };
 
-// Positions t to predict [t, t + horizon) at, within [begin, end), from the `window` values before t: at least one of
-// them observed in one of the series, t - window >= first, and `stride` behind the position before.
+// Positions t of targets [t, t + horizon) within [begin, end), predicted from the `window` values before t. At least
+// one target is observed in one of the series, t - window >= first, and positions are `stride` apart.
 struct TargetOptions {
   std::int64_t window = 1, horizon = 1, first = 0, stride = 1;
 };

@@ -14,9 +14,9 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_most = 4096;  // names and changes that are remembered
+constexpr std::size_t k_most = 4096;  // maximum number of stored names and changes
 
-// What a column that names series is usually called.
+// True for usual names of a column that names series.
 bool is_key_name(std::string_view column) {
   return same_word(column, "id") || same_word(column, "series") || same_word(column, "store") ||
          (column.size() > 3 && same_word(column.substr(column.size() - 3), "_id"));
@@ -83,7 +83,7 @@ void UnreadColumns::Key::see(const std::string& cell, std::size_t line) {
 }
 
 std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) const {
-  constexpr double k_small = 1000;  // below it even numbers count rows
+  constexpr double k_small = 1000;  // evenly spaced numbers below it count rows
   std::vector<std::string> warnings;
   for (const Lookalike& l : lookalikes_) {
     const bool counts = l.number && l.even && std::fabs(l.start) < k_small;
@@ -105,7 +105,7 @@ std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) c
 }
 
 std::vector<std::string> UnreadColumns::series_warnings(const CsvReader& reader) const {
-  constexpr std::int64_t k_rows = 3;  // of a series, at least, on average
+  constexpr std::int64_t k_rows = 3;  // minimum average rows of a series
   std::vector<std::string> warnings;
   for (const Key& k : keys_) {
     if (k.is_number || k.returns || k.n_changes == 0 || (k.n_changes + 1) * k_rows > k.n) continue;

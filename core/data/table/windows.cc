@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// Equal values differ from their mean by its rounding: n additions of at most an epsilon of it.
+// Equal values differ from their mean by rounding: n additions of at most an epsilon of it.
 ZScore ZScoreFit::score() const {
   const double deviation = std::sqrt(variance_);
   const double rounding = n_ * std::numeric_limits<double>::epsilon() * std::fabs(mean_);
@@ -16,7 +16,7 @@ ZScore ZScoreFit::score() const {
 
 namespace {
 
-// Solves A x = b for a symmetric positive definite A [n, n] in place (Cholesky); x is left in b.
+// Solves A x = b for a symmetric positive definite A [n, n] in place (Cholesky); b becomes x.
 void solve_in_place(std::vector<double>& a, std::vector<double>& b) {
   const std::size_t n = b.size();
   for (std::size_t i = 0; i < n; ++i)
@@ -53,7 +53,7 @@ void Autoregression::learn(std::span<const double> before, double next) {
 }
 
 void Autoregression::solve() {
-  // A ridge of 1e-9 of the largest diagonal element: the normal equations stay positive definite when values repeat.
+  // A ridge of 1e-9 of the largest diagonal element keeps the normal equations positive definite if values repeat.
   const std::size_t n = row_.size();
   double largest = 1e-300;
   for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, squares_[i * n + i]);

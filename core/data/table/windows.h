@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series in units of their own, and a linear autoregression to compare forecasts with.
+// Standardization of series, and a linear autoregression as a forecast baseline.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ZScore {
   double apply(double value) const { return (value - mean) / deviation; }
 };
 
-// Of `n` values that are shown twice, in the same order.
+// Fits to `n` values in two passes, in the same order.
 class ZScoreFit {
  public:
   explicit ZScoreFit(std::int64_t n) : n_(static_cast<double>(n)) {}
@@ -23,13 +23,13 @@ class ZScoreFit {
     variance_ += (value - mean_) * (value - mean_) / n_;
     last_ = value;
   }
-  ZScore score() const;  // when the values do not vary: their value, which the mean misses by rounding, and deviation 1
+  ZScore score() const;  // for constant values: their value (the mean has rounding errors) and deviation 1
 
  private:
   double n_, mean_ = 0, variance_ = 0, last_ = 0;
 };
 
-// next = intercept + sum over k of weight[k] * the value k + 1 before it, by least squares.
+// Least-squares fit of next = intercept + sum over k of weight[k] * the value k + 1 steps earlier.
 class Autoregression {
  public:
   explicit Autoregression(std::int64_t order);
@@ -38,12 +38,12 @@ class Autoregression {
   void solve();
   double intercept() const { return solution_[0]; }
   std::span<const double> weight() const { return std::span(solution_).subspan(1); }
-  // The `horizon` values behind `before`; from the second one on of its own predictions.
+  // Predicts the `horizon` values after `before`. From the second value on it reads its own predictions.
   std::vector<double> predict(std::span<const double> before, std::int64_t horizon) const;
 
  private:
   std::vector<double> squares_, row_;  // [order + 1, order + 1] normal equations, one row of them
-  std::vector<double> solution_;       // their right side until solved: intercept, then weights
+  std::vector<double> solution_;       // right-hand side until solved: then intercept and weights
 };
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell of a table by itself.
+// Numbers in table cells.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace unroll {
 
 std::string_view trimmed(std::string_view cell);
-// The number in a cell, which may be infinite; nothing when there is none.
+// Returns the number in a cell, which may be infinite; nothing if there is none.
 std::optional<double> number_in(std::string_view cell);
 
 }  // namespace unroll

@@ -14,7 +14,7 @@ namespace {
 struct Mark {
   std::string_view bytes, encoding;
 };
-// UTF-32 first, because the mark of UTF-16 is the beginning of one of its marks.
+// UTF-32 first, because its mark begins with the mark of UTF-16.
 constexpr Mark k_marks[] = {
     {{"\xFF\xFE\0\0", 4}, "UTF-32"}, {{"\0\0\xFE\xFF", 4}, "UTF-32"}, {"\xFF\xFE", "UTF-16"}, {"\xFE\xFF", "UTF-16"}};
 
@@ -28,18 +28,17 @@ bool is_between(char c, unsigned low, unsigned high) {
   return byte >= low && byte <= high;
 }
 
-// Japanese text in Shift-JIS is runs of characters of two bytes, most of them from the rows of kana and of the more
-// frequent kanji, which begin with 0x81 to 0x9F.
+// Shift-JIS text has runs of two-byte characters, mostly kana and common kanji, which begin with 0x81 to 0x9F.
 bool looks_like_shift_jis(std::string_view bytes) {
   std::size_t usual = 0, other = 0, in_runs = 0, run = 0;
   for (std::size_t at = 0; at < bytes.size();) {
-    if (is_between(bytes[at], 0xA1, 0xDF)) {  // a narrow katakana
+    if (is_between(bytes[at], 0xA1, 0xDF)) {  // half-width katakana
       ++other;
       ++at;
     } else if (is_high(bytes[at])) {
       const bool is_pair = is_between(bytes[at], 0x81, 0xFC) && bytes[at] != '\xA0' && at + 1 < bytes.size() &&
                            is_between(bytes[at + 1], 0x40, 0xFC) && bytes[at + 1] != '\x7F';
-      if (!is_pair) return at + 1 == bytes.size() && usual > other;  // the last character may be cut
+      if (!is_pair) return at + 1 == bytes.size() && usual > other;  // the last character may be truncated
       ++(is_between(bytes[at], 0x81, 0x9F) ? usual : other);
       in_runs += ++run > 1;
       at += 2;
@@ -52,7 +51,7 @@ bool looks_like_shift_jis(std::string_view bytes) {
   return usual > other && 2 * in_runs > usual;
 }
 
-// Letters of Western languages outside of ASCII stand by themselves; in texts of other scripts they are neighbors.
+// Non-ASCII letters of Western languages are isolated; in texts of other scripts they are adjacent.
 bool looks_western(std::string_view bytes) {
   std::size_t high = 0, neighbors = 0;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -72,8 +71,8 @@ std::string how_to_convert(std::string_view bytes) {
                      : "It looks like Latin-1. " + convert_from("LATIN1");
 }
 
-// Without a mark. Blanks and line ends alone give UTF-16 and UTF-32 their NUL bytes at the same place of each
-// character, whatever the language is.
+// Detects UTF-16 and UTF-32 without a byte order mark. In any language, blanks and line ends have their NUL bytes at
+// the same position within a character.
 std::optional<std::string_view> encoding_by_zeros(std::string_view bytes) {
   std::array<std::size_t, 4> zeros{}, all{};
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -86,7 +85,8 @@ std::optional<std::string_view> encoding_by_zeros(std::string_view bytes) {
   std::string rest;
   std::copy_if(bytes.begin(), bytes.end(), std::back_inserter(rest), [](char c) { return c != '\0'; });
   const std::size_t even = zeros[0] + zeros[2], odd = zeros[1] + zeros[3];
-  // In a text of ASCII every second byte is NUL. Others are not UTF-8 without their NUL bytes, which may be few.
+  // In UTF-16 of ASCII text every second byte is NUL. Other UTF-16 text may have few NULs, but is not UTF-8 without
+  // them.
   const bool is_utf8 = first_not_utf8(rest) == std::string_view::npos;
   const std::size_t least = std::max<std::size_t>(is_utf8 ? bytes.size() / 3 : bytes.size() / 64, 1);
   if (odd >= least && odd > 8 * even) return "UTF-16LE";
@@ -135,7 +135,7 @@ std::optional<TextFault> fault_in(std::string_view text, std::size_t before) {
   if (zero < bad) return fault_of_zeros(text.substr(0, bad), before + zero);
   if (bad == std::string_view::npos) return std::nullopt;
   constexpr std::size_t k_shown_to_guess = 4096;
-  const std::size_t from = text.rfind('\n', bad) + 1;  // 0 where there is none
+  const std::size_t from = text.rfind('\n', bad) + 1;  // 0 if there is none
   return TextFault{"is not UTF-8 at byte " + std::to_string(before + bad + 1),
                    how_to_convert(text.substr(from, bad - from + k_shown_to_guess))};
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of texts as one text, as model metadata stores it: one entry per line, a newline in an entry is \n, a
-// backslash \\.
+// Lists of texts as one text, as in model metadata: one entry per line, with \n for a newline and \\ for a backslash.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@ namespace unroll {
 
 std::string entry_lines(std::span<const std::string> entries);
 
-// In order. The last line may lack its newline.
+// Visits the entries in order. The last line may lack its newline.
 void for_each_entry(std::string_view lines, const std::function<void(std::string)>& visit);
 UNROLL_API std::vector<std::string> entries_of(std::string_view lines);
 

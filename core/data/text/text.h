@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text as characters: strict UTF-8, and the vocabulary that numbers the characters of a training split.
+// Text as characters: strict UTF-8, and the character vocabulary of a training split.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace unroll {
 
-// Throws Error(input_file) naming `name` and the offset of the first byte that is not UTF-8.
+// Throws Error(input_file), which names `name` and the offset of the first invalid byte.
 std::vector<char32_t> decode_utf8(std::string_view bytes, const std::string& name);
 void append_utf8(std::string& to, char32_t character);
 
-// Characters in code point order get the numbers 0, 1, ...; the last number stands for every other character.
+// Characters in code point order have the ids 0, 1, ...; the last id is the unknown character.
 class Vocabulary {
  public:
   static constexpr std::size_t k_max_characters = 65536;
 
-  // Of the characters in `text`. Throws Error(input_file) above k_max_characters distinct ones.
+  // Collects the characters in `text`. Throws Error(input_file) above k_max_characters distinct ones.
   static Vocabulary of(std::span<const char32_t> text, const std::string& name);
-  // From characters(), as a model stores it. Throws Error(input_file) when they do not rise strictly.
+  // Reads characters() from model metadata. Throws Error(input_file) if they are not strictly ascending.
   static Vocabulary from_characters(std::string_view utf8, const std::string& name);
 
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()) + 1; }

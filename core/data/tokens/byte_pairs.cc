@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte pair encoding. Token 256 + k is what merge k joins.
+// Byte pair encoding. Merge k creates token 256 + k.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -22,7 +22,7 @@ using Ids = std::vector<std::int32_t>;
 constexpr std::int32_t k_n_bytes = 256;
 constexpr std::size_t k_max_token_bytes = 256;
 
-// A pair as one number, for tables.
+// Packs a pair into one number, for table keys.
 std::uint64_t key_of(Pair pair) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(pair.first)) << 32 |
          static_cast<std::uint32_t>(pair.second);
@@ -33,7 +33,7 @@ class BytePairs : public Tokenizer::Coder {
   BytePairs() {
     for (std::int32_t byte = 0; byte < k_n_bytes; ++byte) texts_.emplace_back(1, static_cast<char>(byte));
   }
-  // False when a merge is not of earlier tokens, makes too long a token, or is there already.
+  // False if a merge uses later tokens, makes too long a token, or exists already.
   bool add(Pair merge) {
     const auto n = static_cast<std::int32_t>(texts_.size());
     if (merge.first < 0 || merge.second < 0 || merge.first >= n || merge.second >= n) return false;
@@ -68,18 +68,18 @@ class BytePairs : public Tokenizer::Coder {
  private:
   static constexpr std::int32_t k_no_merge = std::numeric_limits<std::int32_t>::max();
 
-  // The token that two neighbors become.
+  // Returns the merged token of two neighbors.
   std::int32_t joined(std::int32_t first, std::int32_t second) const {
     const auto at = joined_.find(key_of({first, second}));
     return at == joined_.end() ? k_no_merge : at->second;
   }
 
-  // The earliest merge first, at its leftmost place, until none applies. A merge makes pairs of later merges only, so
-  // no earlier one can follow.
+  // Applies the earliest merge first, at its leftmost position, until none applies. A merge creates only pairs of later
+  // merges, so earlier merges need no second pass.
   Ids encode_piece(std::string_view piece) const {
     Ids ids;
     for (const char c : piece) ids.push_back(static_cast<unsigned char>(c));
-    Ids next;  // what ids[i] and ids[i + 1] become
+    Ids next;  // merged token of ids[i] and ids[i + 1]
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) next.push_back(joined(ids[i], ids[i + 1]));
     while (!next.empty()) {
       const auto best = std::min_element(next.begin(), next.end());
@@ -100,7 +100,7 @@ class BytePairs : public Tokenizer::Coder {
   std::unordered_map<std::uint64_t, std::int32_t> joined_;  // by key_of
 };
 
-// How often each pair of neighbors occurs in the pieces. A merge changes only the counts of pairs beside its places.
+// Counts of neighboring pairs in the pieces. A merge changes only the counts of pairs at its positions.
 class PairCounts {
  public:
   explicit PairCounts(const Lexicon::Counts& counts) {
@@ -115,14 +115,14 @@ class PairCounts {
     queue_changed();
   }
   struct Best {
-    std::int64_t count = 0;  // 0: there is no pair
+    std::int64_t count = 0;  // 0: no pair
     Pair pair = {};
-    // Of pairs that are equally frequent the one of lower numbers is the first.
+    // Among equally frequent pairs, the lower ids come first.
     bool operator<(const Best& other) const {
       return count != other.count ? count < other.count : pair > other.pair;
     }
   };
-  // The most frequent pair.
+  // Returns the most frequent pair.
   Best best() {
     while (!queue_.empty() && counts_.at(key_of(queue_.top().pair)).count != queue_.top().count) queue_.pop();
     return queue_.empty() ? Best{} : queue_.top();
@@ -141,7 +141,7 @@ class PairCounts {
   struct Counted {
     std::int64_t count = 0;
     bool is_changed = false;          // since queue_changed()
-    std::vector<std::size_t> places;  // pieces that have the pair or had it, some of them repeatedly
+    std::vector<std::size_t> places;  // pieces that have or had the pair, possibly repeated
   };
 
   void change(Pair pair, std::size_t p, std::int64_t sign) {
@@ -151,7 +151,7 @@ class PairCounts {
     if (!std::exchange(counted.is_changed, true)) changed_.push_back(pair);
   }
 
-  // Every place of `pair` in the piece, from the left, becomes `joined`.
+  // Replaces every occurrence of `pair` in the piece by `joined`, from left to right.
   void merge_in(std::size_t p, Pair pair, std::int32_t joined) {
     Ids& ids = pieces_[p].ids;
     std::size_t to = 0;
@@ -170,7 +170,7 @@ class PairCounts {
     ids.resize(to);
   }
 
-  // Entries of earlier counts stay in the queue; best() passes over them.
+  // Entries with old counts stay in the queue; best() skips them.
   void queue_changed() {
     for (const Pair& pair : changed_) {
       Counted& counted = counts_.at(key_of(pair));

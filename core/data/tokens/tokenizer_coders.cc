@@ -20,8 +20,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_coded_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The end of what begins at `at`, a byte that is no white space: letters, with an apostrophe between two of them,
-// digits, or one character.
+// Returns the end of the token that begins at `at`: letters (with single apostrophes inside), digits, or one character.
 std::size_t word_end(std::string_view text, std::size_t at) {
   const std::size_t limit = std::min(text.size(), at + k_max_piece);
   std::size_t end = at + 1;
@@ -31,7 +30,7 @@ std::size_t word_end(std::string_view text, std::size_t at) {
   } else if (is_coded_digit(text[at])) {
     while (end < limit && is_coded_digit(text[end])) ++end;
   }
-  while (end < text.size() && end < limit + 3 && continues_character(text[end])) ++end;  // never within a character
+  while (end < text.size() && end < limit + 3 && continues_character(text[end])) ++end;  // never splits a character
   return end;
 }
 
@@ -99,7 +98,7 @@ using CoderPointer = std::shared_ptr<const Tokenizer::Coder>;
 using Texts = Tokenizer::Texts;
 
 CoderPointer train_characters(const Texts& texts, const std::string& name) {
-  std::vector<char32_t> all;  // each once
+  std::vector<char32_t> all;  // distinct
   texts([&](std::string_view text) {
     const std::vector<char32_t> characters = decode_utf8(text, name);
     all.insert(all.end(), characters.begin(), characters.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between the kinds of tokenizer.
+// Coders of the tokenizer kinds.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ class Tokenizer::Coder {
   virtual std::string_view kind() const = 0;
   virtual std::string stored() const = 0;
   virtual std::int64_t size() const = 0;
-  virtual bool has_unknown() const { return false; }  // the last number
+  virtual bool has_unknown() const { return false; }  // the last id
   virtual bool pieces() const { return false; }
   virtual std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const = 0;
   virtual std::vector<std::string> parts(std::string_view) const { return {}; }
   virtual std::string text(std::int32_t id) const = 0;
 };
 
-// How often each piece occurs.
+// Counts the pieces.
 Lexicon::Counts count_pieces(const Tokenizer::Texts& texts);
 
 std::shared_ptr<const Tokenizer::Coder> train_byte_pairs(const Tokenizer::Texts& texts,

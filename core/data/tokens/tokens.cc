@@ -14,7 +14,7 @@ namespace {
 
 bool is_token_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Where a block that is followed by more text ends.
+// Returns the end of a block that is followed by more text.
 std::size_t cut_of(std::string_view text) {
   for (std::size_t at = text.size() - 1; at > text.size() / 2; --at)
     if (is_token_space(text[at])) return at;
@@ -72,7 +72,7 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
     }
     if (k.used < oldest->used) oldest = &k;
   }
-  *oldest = {};  // what it held goes before more is made
+  *oldest = {};  // frees the oldest block before the next allocation
   const std::string text = text_.text(text_.read(blocks_[block].at, blocks_[block + 1].at));
   std::vector<std::int32_t> ids = tokenizer_.encode(text, name_);
   if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)

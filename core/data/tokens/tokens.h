@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A long text as numbers: held in memory, or encoded again from its file, block by block, as it is read.
+// A long text as token ids: in memory, or re-encoded from its file block by block.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Tokens {
  public:
   virtual ~Tokens() = default;
   virtual std::int64_t size() const = 0;
-  // Tokens [begin, begin + to.size()), which must exist. From any thread.
+  // Reads existing tokens [begin, begin + to.size()), from any thread.
   virtual void read(std::int64_t begin, std::span<std::int32_t> to) const = 0;
 };
 
@@ -33,19 +33,19 @@ class TokenList : public Tokens {
   std::vector<std::int32_t> ids_;
 };
 
-// Bytes [begin, end) of a file in blocks of at most `block` bytes. A block ends before white space where there is some
-// in its second half, so that every tokenizer gives for the blocks what it gives for the text, and never within a UTF-8
-// character.
+// Splits bytes [begin, end) of a file into blocks of at most `block` bytes. A block ends before white space in its
+// second half, if there is any, and never within a UTF-8 character. So every tokenizer gives the same tokens as for the
+// whole text.
 class TextBlocks {
  public:
-  // `skips_marks`: text() leaves out byte order marks at the beginning of lines, which joined files have there.
+  // `skips_marks`: text() removes byte order marks at the start of lines, which concatenated files contain.
   TextBlocks(std::shared_ptr<const Vfs::Reader> file, std::size_t begin, std::size_t end, std::size_t block,
              bool skips_marks)
       : file_(std::move(file)), begin_(begin), end_(end), block_(block), skips_marks_(skips_marks) {}
-  // Calls `take` with each block, as it is in the file, and where it begins there.
+  // Calls `take` with the bytes of each block and their position in the file.
   void for_each(const std::function<void(std::string_view bytes, std::size_t at)>& take) const;
   std::string read(std::size_t begin, std::size_t end) const;
-  // What tokenizers read of such a block.
+  // Returns the text of a block for tokenizers.
   std::string text(std::string bytes) const;
   void for_each_text(const std::function<void(std::string_view text)>& take) const;
   std::size_t begin() const { return begin_; }
@@ -57,7 +57,7 @@ class TextBlocks {
   bool skips_marks_;
 };
 
-// Holds 16 bytes for each block and the tokens of the last `kept` blocks that were read.
+// Stores 16 bytes per block, and the tokens of the last `kept` blocks.
 class BlockTokens : public Tokens {
  public:
   BlockTokens(TextBlocks text, Tokenizer tokenizer, std::size_t kept, std::string name);
@@ -66,12 +66,12 @@ class BlockTokens : public Tokens {
 
  private:
   struct Block {
-    std::size_t at;            // in the file
-    std::int64_t first_token;  // of the text
+    std::size_t at;            // position in the file
+    std::int64_t first_token;  // in the text
   };
   struct Kept {
     std::size_t block = 0;
-    std::uint64_t used = 0;  // when, 0: never
+    std::uint64_t used = 0;  // time of last use; 0: never
     std::vector<std::int32_t> ids;
   };
   const std::vector<std::int32_t>& ids_of(std::size_t block) const;
@@ -81,7 +81,7 @@ class BlockTokens : public Tokens {
   std::string name_;
   std::vector<Block> blocks_;
   std::int64_t n_tokens_ = 0;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   mutable std::vector<Kept> kept_;
   mutable std::uint64_t reads_ = 0;
 };

@@ -14,8 +14,8 @@ BuiltInWidths BuiltInWidths::of(Op cell, const RecurrentOptions& o) {
 
 namespace {
 
-// PyTorch draws everything from U(-1/sqrt H, 1/sqrt H). xavier and orthogonal treat each gate's matrix on its own and
-// start biases from zero.
+// Initializers of the parameters. PyTorch draws all from U(-1/sqrt H, 1/sqrt H). xavier and orthogonal draw each gate's
+// matrix separately and start biases from zero.
 struct Starts {
   Initializer input, recurrent, bias_ih, bias_hh, projection, peephole;
 };
@@ -43,7 +43,7 @@ struct ParameterRow {
   Initializer start;
 };
 
-// Of one layer and direction that reads `inputs`.
+// Returns the parameters of one layer and direction with input width `inputs`.
 std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const RecurrentLayerOptions& o) {
   const BuiltInWidths w = BuiltInWidths::of(cell, o);
   const Starts start = starts_of(w, o);
@@ -60,7 +60,7 @@ std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const Rec
   return list;
 }
 
-// The parameters of a step by name; those that the options leave out are empty.
+// The parameters of a step by name; empty for those disabled by the options.
 class StepParameters {
  public:
   StepParameters(Step& step, Op cell, const RecurrentLayerOptions& o) {
@@ -77,7 +77,7 @@ class StepParameters {
   std::vector<std::pair<std::string_view, Value>> values_;
 };
 
-// d of the equations: of what a step adds, or of the old state.
+// Recurrent dropout on the candidate state or on the previous hidden state, d in the equations.
 struct Drops {
   Step& step;
   const RecurrentLayerOptions& options;
@@ -103,7 +103,7 @@ CellStep gru_step(Step& step, const RecurrentLayerOptions& o) {
   const Drops drops{step, o};
   const Value old = drops.old_state(), bias = p["bias_hh"], weight = p["weight_hh"];
   const auto x = split(linear(step.x(), p["weight_ih"], p["bias_ih"]), -1, 3);
-  // Rows [first, first + n) of the recurrent product, of H rows each.
+  // Rows [first, first + n) of the recurrent matmul, of H rows each.
   const auto recurrent = [&](Value h, std::int64_t first, std::int64_t n) {
     return linear(h, slice(weight, 0, first * H, n * H), bias ? slice(bias, 0, first * H, n * H) : Value());
   };

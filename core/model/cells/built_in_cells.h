@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of rnn, gru and lstm, and their equations for one step, used when the composite does not support an
-// option.
+// Parameters of rnn, gru and lstm, and their equations for one step, used if the composite does not support an option.
 #pragma once
 
 #include <vector>
@@ -15,12 +14,12 @@ struct BuiltInWidths {
   static BuiltInWidths of(Op cell, const RecurrentOptions& options);
 };
 
-// Of `options.layers` layers from number `first` on, in the order of a composite; what reads x is `inputs` wide. In
-// training weight_hh is what weight_drop leaves of it.
+// Creates the parameters of `options.layers` layers from number `first` on, in the order of the composite. `inputs` is
+// the width of x. In training weight_drop is applied to weight_hh.
 std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t inputs, int first,
                                        const RecurrentLayerOptions& options);
 
-// The same parameters and the same function, with recurrent_dropout.
+// Returns a cell with the same parameters and function, including recurrent_dropout.
 Cell built_in_cell(Op cell, const RecurrentLayerOptions& options);
 
 }  // namespace unroll

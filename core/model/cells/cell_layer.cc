@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom cells. The step function runs once per layer and direction on a body graph; its parameters become constants of
-// a scan. From there on custom and built-in cells are compiled alike.
+// a scan. The compiler then treats custom and built-in cells alike.
 #include <cmath>
 #include <map>
 
@@ -14,7 +14,7 @@
 
 namespace unroll {
 
-// The body graph of one layer in one direction, and the outer values that stand behind its constants.
+// The body graph of one layer in one direction, and the outer values of its constants.
 class Body {
  public:
   Body(Scope scope, std::string suffix, double weight_drop)
@@ -27,7 +27,7 @@ class Body {
     return constant(weight_hh_);
   }
 
-  // The update's key is the same in every step: what differs is the number of the step, or nothing.
+  // The update's key is the same in every step. A mask per step adds the step number; a sequence mask does not.
   Value dropout(Value x, double rate, DropoutMask mask) {
     if (!(rate >= 0 && rate < 1))
       throw Error(ErrorKind::usage, "Step::dropout", "the rate must be in [0,1); got " + exact_text(rate));
@@ -49,12 +49,12 @@ class Body {
   }
 
   Graph& graph() { return *traced_; }
-  // Of the outer graph, in the order of first use.
+  // Values of the outer graph, in the order of first use.
   const std::vector<Value>& constants() const { return constants_; }
   const std::vector<Value>& sequences() const { return sequences_; }
   bool has_step_index() const { return static_cast<bool>(step_index_); }
 
-  // The traced graph with its inputs in the order of a scan: states, x, the number of the step, sequences, constants.
+  // Returns the traced graph with its inputs in scan order: states, x, step number, sequences, constants.
   std::shared_ptr<const Graph> finished() const {
     if (!step_index_ && sequences_.empty()) return traced_;
     const auto ordered = std::make_shared<Graph>();
@@ -70,7 +70,7 @@ class Body {
   }
 
  private:
-  // The input "<kind><number>" of the body for a value of the outer graph.
+  // Returns the input "<kind><number>" of the body for a value of the outer graph.
   Value inner(const std::string& kind, Value outer, const Type& type, std::vector<Value>& list) {
     const auto [at, is_new] = inner_.try_emplace({kind, outer.id()});
     if (!is_new) return at->second;
@@ -82,10 +82,10 @@ class Body {
   Scope scope_;
   std::string suffix_;
   double weight_drop_;
-  Value weight_hh_;  // of the outer graph, once asked for
+  Value weight_hh_;  // of the outer graph, after its first use
   std::shared_ptr<Graph> traced_ = std::make_shared<Graph>();
   std::vector<Value> constants_, sequences_;
-  std::map<std::pair<std::string, ValueId>, Value> inner_;  // of the body, by kind and outer value
+  std::map<std::pair<std::string, ValueId>, Value> inner_;  // values of the body, by kind and outer value
   Value step_index_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 Initializer uniform_of(std::int64_t hidden) { return Initializer::uniform(1 / std::sqrt(static_cast<double>(hidden))); }
 
-// PyTorch's parameters of one gate matrix pair: weight_ih [rows, I], weight_hh [rows, H], bias_ih, bias_hh [rows].
+// PyTorch's parameters for `rows` gate outputs: weight_ih [rows, I], weight_hh [rows, H], bias_ih, bias_hh [rows].
 struct Products {
   Value from_x, from_h;  // [B, rows], each with its bias
 };
@@ -45,7 +45,7 @@ CellStep lstm_cell(Step& step) {
   return {{next.h, next.c}, {}};
 }
 
-// Ba et al. 2016: the gates are LN(W x) + LN(U h) and the cell is normalized on its way out: h' = s(o) * tanh(LN(c')).
+// Ba et al. 2016: gates LN(W x) + LN(U h); the cell state is normalized for the output: h' = s(o) * tanh(LN(c')).
 CellStep lnlstm(Step& step) {
   const std::int64_t H = step.hidden();
   const Value w_ih = step.parameter("weight_ih", {4 * H, step.x().shape()[1]}, uniform_of(H));
@@ -57,7 +57,7 @@ CellStep lnlstm(Step& step) {
   return {{sigmoid(gate[3]) * tanh(step.layer_norm("norm_c", c)), c}, {}};
 }
 
-// Gers et al. 2002: i and f see the old cell, o the new one.
+// Gers et al. 2002: i and f read the previous cell state, o the new one.
 CellStep peephole_lstm(Step& step) {
   const Products p = torch_products(step, 4);
   const auto see = [&](const char* name) { return step.parameter(name, {step.hidden()}, uniform_of(step.hidden())); };
@@ -75,7 +75,7 @@ CellStep mgu(Step& step) {
   return {{h + f * (n - h)}, {}};
 }
 
-// Ravanelli et al. 2018, light GRU with LN in the place of batch normalization:
+// Ravanelli et al. 2018, light GRU with LN instead of batch normalization:
 // z = s(LN(W x) + U h);  n = relu(LN(W' x) + U' h);  h' = z * h + (1 - z) * n
 CellStep ligru(Step& step) {
   const std::int64_t H = step.hidden();
@@ -93,7 +93,7 @@ CellStep indrnn(Step& step) {
   return {{relu(step.affine("input", std::vector{step.x()}, step.hidden()) + u * step.state(0))}, {}};
 }
 
-// van der Westhuizen & Lasenby 2018, only a forget gate: f = s(W x + U h + b);  
+// van der Westhuizen & Lasenby 2018, forget gate only: f = s(W x + U h + b);
 // h' = f * h + (1 - f) * tanh(W' x + U' h + b')
 CellStep janet(Step& step) {
   const Value x = step.x(), h = step.state(0);
@@ -107,7 +107,7 @@ struct NamedCell {
   CellFactory factory;
 };
 
-// States of the cell are all of the hidden size; most have one.
+// All states of the cell have the hidden size; most cells have one state.
 CellFactory with_states(std::size_t n, CellStep (*step)(Step&)) {
   return [n, step](std::int64_t hidden) { return Cell{std::vector<std::int64_t>(n, hidden), step}; };
 }

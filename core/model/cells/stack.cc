@@ -9,7 +9,7 @@ namespace unroll {
 namespace {
 
 Value joined(const Scope& scope, int layer, Value x, Value y, Stack stack, Value lengths) {
-  if (layer == 0) x = without_padding(x, lengths);  // y is zero there, and the sum must be
+  if (layer == 0) x = without_padding(x, lengths);  // y is zero in the padding, and the sum must be too
   if (stack == Stack::residual) return x + y;
   const std::int64_t width = x.shape()[2];
   Scope highway = scope.child("highway");

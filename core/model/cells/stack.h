@@ -14,8 +14,9 @@ struct StackOptions {
   DropoutMask mask = DropoutMask::step;
   Stack stack = Stack::plain;
 };
-// x [T,B,I] through `run` for each layer; y of the last. Where x and y have one width a layer gives on what `stack`
-// says, zero at t >= lengths[b]. Throws Error(usage) when `stack` is not plain and no layer's widths agree.
+// Applies `run` to x [T,B,I] layer by layer and returns y of the last layer. If x and y of a layer have the same width,
+// the skip connection `stack` joins them, with zeros at t >= lengths[b]. Throws Error(usage) if `stack` is not plain
+// and no layer has equal widths.
 Value stacked(Scope scope, Value x, const StackOptions& options, Value lengths,
               const std::function<Value(int layer, Value x)>& run);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checked text cell as a step function: expressions in order, each a number or a value of the body graph. Widths are
-// known here; B is the batch.
+// Evaluates a checked text cell as a step function. Each expression becomes a number or a value of the body graph.
+// Widths are known here; B is the batch.
 #include "core/model/cells/text_cell.h"
 
 #include <cmath>
@@ -34,7 +34,7 @@ constexpr Elementwise k_elementwise[] = {
     {Function::abs, abs, [](double a) { return std::fabs(a); }},
 };
 
-// What an expression has become: a value [B,width] or [width], or a number that is no tensor yet.
+// The result of an expression: a value [B,width] or [width], or a number before its conversion to a tensor.
 struct Operand {
   Value value;
   double number = 0;
@@ -80,7 +80,7 @@ class StepBuilder {
       case Kind::number: return {{}, e.number};
       case Kind::name: {
         const auto found = names_.find(e.name);
-        return found == names_.end() ? Operand{} : found->second;  // param's word is no name
+        return found == names_.end() ? Operand{} : found->second;  // a parameter name is no variable
       }
       case Kind::negate: {
         const Operand& a = argument(e, 0);
@@ -198,7 +198,7 @@ class StepBuilder {
     return {step_.affine(e.owned, arguments, step_.hidden(), e.function->function == Function::affine)};
   }
 
-  // Numbers and vectors [H] serve all rows.
+  // Numbers and vectors [H] are broadcast to all rows.
   Operand state_of(const Statement& s) const {
     const Operand& a = results_[s.root];
     const std::int64_t hidden = step_.hidden();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolves the names of a text cell: every name is known and assigned once, every state gets its next value, and every
-// call with parameters knows their names.
+// Name resolution of a text cell: every name is known and assigned once, every state gets its next value, and every
+// call with parameters has their names.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -59,7 +59,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// The tensors of a layer are called <state>0, <state>n, d_<state>n and <param>_l0.
+// True for names of a layer's tensors: <state>0, <state>n, d_<state>n and <param>_l0.
 bool clashes_with_tensors(std::string_view state) {
   if (state == "y" || state.starts_with("d_")) return true;
   while (!state.empty() && state.back() >= '0' && state.back() <= '9') state.remove_suffix(1);
@@ -119,7 +119,7 @@ class Checker {
   void check_expressions(const Statement& statement) {
     const std::string owner = statement.target.substr(0, statement.target.find('\''));
     std::vector<Expression*> owners;
-    std::set<std::size_t> words;  // the argument of param is a name of its own
+    std::set<std::size_t> words;  // the argument of param is a parameter name
     for (std::size_t i = statement.first; i <= statement.root; ++i) {
       Expression& e = program_.expressions[i];
       if (e.kind != Kind::call) continue;
@@ -140,7 +140,8 @@ class Checker {
       refuse(cell_, e.at, "parameters " + e.owned + ".* belong to line " + std::to_string(at->second) + " already",
              "Parameters are named after the variable and numbered within a line (" + owner + ", " + owner +
                  "2, ...): rename one of the variables");
-    count_parameters(e, e.arguments.size() + (e.function->function == Function::linear ? 0 : 1));  // bias, or norm's
+    // plus bias or norm parameters
+    count_parameters(e, e.arguments.size() + (e.function->function == Function::linear ? 0 : 1));
   }
   void count_parameters(const Expression& e, std::size_t n) {
     n_parameters_ += n;
@@ -213,11 +214,11 @@ class Checker {
 
   const TextCell& cell_;
   Program& program_;
-  std::set<std::string> names_;            // states, and what the lines so far have given
-  std::map<std::string, At> given_;        // by the lines so far
-  std::map<std::string, At> later_;        // by any line
+  std::set<std::string> names_;            // states, and variables assigned so far
+  std::map<std::string, At> given_;        // assigned by the lines so far
+  std::map<std::string, At> later_;        // assigned by any line
   std::map<std::string, int> owned_;       // line by prefix
-  std::set<std::string> parameters_;       // of param
+  std::set<std::string> parameters_;       // names used by param
   std::size_t n_parameters_ = 0;
 };
 

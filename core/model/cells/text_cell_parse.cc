@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From characters to statements:
+// Parser of text cells. Grammar:
 //   step       = { [ target "=" expression ] [ "#" comment ] newline }     target = name | name "'"
 //   expression = term { ("+" | "-") term }       term = sign { ("*" | "/") sign }      sign = { "-" } value
 //   value      = number | name | name "'" | name "(" expression { "," expression } ")" | "(" expression ")"
@@ -22,7 +22,7 @@ enum class TokenKind : std::uint8_t { name, number, symbol, newline, end };
 struct Token {
   TokenKind kind;
   At at;
-  std::string_view text;  // a name with its prime
+  std::string_view text;  // a name includes its prime
   double number = 0;
 };
 
@@ -36,7 +36,7 @@ class Lexer {
  public:
   Lexer(const TextCell& cell, Part part, std::string_view text) : cell_(cell), text_(text), at_{part, 1, 1} {}
 
-  // Inside parentheses a line goes on: newlines are skipped.
+  // Inside parentheses a line continues: newlines are skipped.
   Token next(bool inside) {
     skip(inside);
     const At at = at_;
@@ -133,9 +133,9 @@ class Parser {
     }
     program_.end = token_.at;
   }
-  // The whole text is what `target` becomes.
+  // Assigns the whole text to `target`.
   void expression_of(const std::string& target) {
-    inside_ = 1;  // lines do not end it
+    inside_ = 1;  // newlines do not end it
     while (token_.kind == TokenKind::newline) advance();
     assign(target, token_.at);
     if (token_.kind != TokenKind::end) unexpected("the end of the expression");
@@ -196,7 +196,7 @@ class Parser {
     }
     return left;
   }
-  // Every way down leads through here.
+  // Every recursion passes through this depth check.
   std::size_t value() {
     if (depth_ == k_max_depth)
       refuse(cell_, token_.at, "nested deeper than " + std::to_string(k_max_depth) + " levels",

@@ -11,9 +11,9 @@
 namespace unroll {
 namespace {
 
-constexpr std::size_t k_longest_word = 256;  // an edit distance costs |a| * |b|
+constexpr std::size_t k_longest_word = 256;  // bounds the cost |a| * |b| of the edit distance
 
-// "a|b" as words.
+// Splits "a|b" into words.
 std::vector<std::string_view> words_in(std::string_view text) {
   std::vector<std::string_view> words;
   while (true) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data files read for `data check`: their records with split and line, one record at a time.
+// Data rows for `data check`: the records of the data files with split and line, one at a time.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@
 
 namespace unroll {
 
-// What the readers refuse is a finding like the others.
+// Runs a check; errors of the readers become findings.
 DataCheck checked(const std::function<void(DataChecker&)>& check);
 
-// The rows of a task whose records are indexed in `file`, in its splits.
+// The rows of a task by split, from the records indexed in `file`.
 class DataRows {
  public:
   DataRows(const RecordFile& file, const SplitSource& validation, const SplitSource& test, std::uint64_t seed)

@@ -17,7 +17,7 @@ namespace {
 constexpr double k_far = 8;             // times the median length
 constexpr double k_many_duplicates = 0.01, k_many_unknown = 0.05;
 constexpr double k_dominant = 0.9;      // share of one label in training
-constexpr double k_rare = 0.1;          // of the share that labels would have if all were alike
+constexpr double k_rare = 0.1;          // fraction of the average share of a label
 constexpr std::size_t k_shown = 5;      // lines, labels
 
 double share(std::int64_t part, std::int64_t all) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that kinds of data have in common: rows of some length in three splits.
+// Checks shared by the kinds of data: rows with lengths in three splits.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace unroll {
 inline constexpr std::array<std::string_view, 3> k_split_names = {"training", "validation", "test"};  // by Split
 
 struct CheckedRow {
-  std::uint64_t content = 0;  // content_of: equal rows are duplicates
+  std::uint64_t content = 0;  // content_of(): equal rows are duplicates
   std::int64_t length = 0;  // in tokens
   std::size_t line = 0;     // from 1
   Split split = Split::train;
 };
 
-// A hash of 64 bits: a billion rows have one false duplicate in 37.
+// A 64-bit hash. A billion rows have a false duplicate with probability 1/37.
 std::uint64_t content_of(std::string_view text);
 
 class DataChecker {
@@ -37,22 +37,22 @@ class DataChecker {
     check_.findings.push_back({false, std::move(check), std::move(what)});
   }
 
-  // Lines without a character but blanks; the first ones by number. `usual`: how many in a row mean something. `csv`:
-  // those within a quoted cell are none.
+  // Reports empty and blank lines, the first ones by number. `usual`: minimum significant number in a row. `csv`:
+  // ignore lines inside quoted cells.
   void empty_lines(const RecordFile& file, std::size_t usual, bool csv = false);
-  // Of training, and the longest of all: rows far beyond the median make batches mostly padding.
+  // Reports the training lengths and the longest row of all. Rows far beyond the median make batches mostly padding.
   void lengths(const std::vector<CheckedRow>& rows, const std::string& unit);
-  // Rows of validation and test that training has too.
+  // Reports validation and test rows that also occur in training.
   void duplicates(const std::vector<CheckedRow>& rows);
   struct Known {
     std::int64_t known = 0, unknown = 0;
   };
   using BySplit = std::array<Known, 3>;
-  // Tokens by split, and how many tokens have a number of their own.
+  // Reports tokens by split, and the vocabulary size.
   void vocabulary(const BySplit& tokens, std::int64_t size, const std::string& prefix = {});
-  // Counts by label and split.
+  // Reports counts by label and split.
   void labels(const std::map<std::string, std::array<std::int64_t, 3>>& counts);
-  // Those of Task::warnings().
+  // Reports the warnings of Task::warnings().
   void format(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) warn("format", warning);
   }
@@ -62,7 +62,7 @@ class DataChecker {
   DataCheck check_;
 };
 
-// "12.5 %"
+// Formats a share as "12.5 %".
 std::string percent(double share);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that kinds of text have in common.
+// Checks shared by the kinds of text.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace unroll {
 
-// The data file, and those that the splits have for themselves.
+// Returns the data file with the separate files of the splits.
 RecordFile records_at(std::shared_ptr<const Vfs::Reader> file, const std::string& name, const TextRowsOptions& options);
 void count_ids(DataChecker::Known& known, const Tokenizer& tokenizer, std::string_view text, const std::string& name);
-// Whether rows of this file may go on over several lines.
+// True if rows of this file may continue over several lines.
 bool joins_lines(const RecordFile& file, const PairsReader& reader);
 
 }  // namespace unroll

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t k_max_classes = 65536;
 
-// How many rows have a label that is a word for a missing value.
+// Numbers of rows whose label is a word for a missing value, by word.
 using WordLabels = std::map<std::string, std::int64_t, std::less<>>;
 
 std::vector<std::string> word_warnings(const std::string& file, const WordLabels& words) {
@@ -33,15 +33,15 @@ std::vector<std::string> word_warnings(const std::string& file, const WordLabels
   return warnings;
 }
 
-// Classes in the order of their numbers: of texts by bytes, of numbers by value.
+// Class names in the order of their ids: texts by bytes, numbers by value.
 class ClassNames {
  public:
-  // False when there are too many.
+  // False if there are too many classes.
   bool add(const std::string& name) {
     names_.insert(name);
     return names_.size() <= k_max_classes;
   }
-  // Whether all names, and there are some, are numbers, apart from these words.
+  // True if there are names besides these words, and all of them are numbers.
   bool are_numbers_but(const WordLabels& words) const {
     return names_.size() > words.size() && std::all_of(names_.begin(), names_.end(), [&](const std::string& name) {
       return number_in(name).has_value() || words.contains(name);
@@ -58,7 +58,7 @@ class ClassNames {
   std::set<std::string> names_;
 };
 
-// Of models without names: "0", "1", ...
+// Returns the class names of a model; "0", "1", ... for models without names.
 std::vector<std::string> class_names_of(const Metadata& fitted) {
   if (fitted.contains("labels")) return get_list(fitted, "labels");
   std::vector<std::string> names;
@@ -112,7 +112,7 @@ class Classify : public Task, public TableRows {
     return m;
   }
 
-  // Always the class that is most frequent in training.
+  // Baseline: always predicts the most frequent class of the training set.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (rows(split).empty()) return {};
     std::vector<std::int64_t> count(class_names_.size());
@@ -152,7 +152,7 @@ class Classify : public Task, public TableRows {
     if (!words_.empty() && names.are_numbers_but(words_))
       reader().refuse(first_word_line, targets()[0], "the label is missing", "Remove the line");
     class_names_ = known.empty() ? names.sorted() : std::move(known);
-    constexpr std::int64_t k_few = 20;  // a small file may have one row of each class
+    constexpr std::int64_t k_few = 20;  // each class of a small file may have one row
     if (n_classes() > k_few && 2 * n_classes() > file().size()) refuse_labels(class_names_.size());
     for (std::size_t k = 0; k < class_names_.size(); ++k)
       class_numbers_.emplace(class_names_[k], static_cast<std::int32_t>(k));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes and their probabilities for rows of numbers, read as sequences.
+// Class probabilities for rows of numbers, read as sequences.
 #include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/table/row_predictor.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view k_classifier = "Classifier";
 constexpr std::int64_t k_most_classes = 65536;
 
-// Models of classes that are numbers do not name them.
+// Returns the labels of a model. Models with numeric classes have no names.
 std::vector<std::string> labels_of(const Metadata& metadata) {
   std::vector<std::string> labels;
   if (metadata.contains("labels")) {

@@ -19,7 +19,7 @@ Value add_class_metrics(TaskGraph& task, Value predicted, Value labels, const Cl
   const Value count = sum(cast(real, DType::f32));
   task.metrics.push_back({"accuracy", sum(cast(hit, DType::f32)), count});
 
-  // An index of -1 adds nothing.
+  // The index -1 adds nothing.
   const auto per_class = [&](Value where, Value ids) {
     return scatter_add(select(where, ids, none), ones, classes.size);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing examples of what a model does, and counting its mistakes.
+// Selection of example predictions, and confusion counts.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 
 namespace unroll {
 
-inline constexpr std::size_t k_example_batch = 512;  // records that are predicted together
+inline constexpr std::size_t k_example_batch = 512;  // records per prediction batch
 
-// Keeps the first right and the first wrong ones, half of each as far as there are so many.
+// Keeps the first right and the first wrong examples, half of each if there are enough.
 template <class Example>
 class Chosen {
  public:
@@ -42,7 +42,7 @@ class Chosen {
   std::vector<std::pair<std::size_t, Example>> right_, wrong_;
 };
 
-// Calls `predict` with some hundred records of the split at a time.
+// Calls `predict` with a batch of records of the split at a time.
 template <class Record, class Read, class Predict>
 void for_each_batch_of(const Task& task, Split split, const Read& read, const Predict& predict) {
   const auto* records = dynamic_cast<const SplitRecords*>(&task);
@@ -74,7 +74,7 @@ class ConfusionCount {
   std::map<std::string, std::size_t> index_;
 };
 
-// The first pairs of a split. Decoding takes far longer than reading: no more are decoded than may be shown.
+// The first pairs of a split. Decoding is much slower than reading, so only the pairs to show are decoded.
 struct FirstPairs {
   std::vector<std::string> sources, targets;
   FirstPairs(const PairTask& task, Split split, std::size_t most) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the networks of the tasks share as inference graphs and streams.
+// Parts shared by the task networks, for inference graphs and streams.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ inline TaskGraph outputs(std::vector<std::pair<std::string, Value>> values) {
   return graph;
 }
 
-// x -> recurrent layers -> linear, after each step: the layers of sequence_answers with the pooling "final".
+// Appends x -> recurrent layers -> linear, after each step: the layers of sequence_answers with the pooling "final".
 CellLayerResult step_answers(Scope& scope, Value x, const RecurrentModelOptions& model, std::span<const Value> states,
                              std::int64_t outputs);
 

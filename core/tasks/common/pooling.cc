@@ -12,12 +12,12 @@ namespace {
 struct Sequence {
   Value y;        // [T,B,W]
   Value lengths;  // i32 [B], or empty
-  Value live;     // b8 [T,B,1] where there are lengths
+  Value live;     // b8 [T,B,1] if there are lengths
   std::int64_t steps() const { return y.shape()[0]; }
   std::int64_t width() const { return y.shape()[2]; }
 };
 
-// The output at the last step of each sequence.
+// Returns the output at the last step of each sequence.
 Value last(const Sequence& s, Value y) {
   if (!s.lengths) return row(y, s.steps() - 1);
   const Value t = iota(y.graph(), {s.steps(), s.lengths.shape()[0], 1}, 0);
@@ -31,7 +31,7 @@ Pooled final_output(const Scope&, const Sequence& s, bool bidirectional) {
   return {concat(std::vector{last(s, slice(s.y, 2, 0, half)), slice(row(s.y, 0), 1, half, half)}, 1), {}};
 }
 
-// y is zero behind the end of its sequence.
+// Returns the mean output; y is zero after the end of its sequence.
 Pooled mean_output(const Scope&, const Sequence& s, bool) {
   const Value total = reduce_sum(s.y, {0});
   if (!s.lengths) return {total / static_cast<double>(s.steps()), {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of one padded shape run together, in batches of two sizes, so that few programs are compiled.
+// Batches of inputs with one padded shape, in two sizes, which keeps the number of compiled programs small.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@
 
 namespace unroll {
 
-// Rows of a full batch whose inputs have `elements` values each (tokens, logits): fewer where they are long, so that
-// memory stays bounded.
+// Returns the rows of a full batch of inputs with `elements` values each (tokens, logits). Long inputs get fewer rows,
+// which bounds the memory.
 inline std::int64_t prediction_rows(std::int64_t elements, std::int64_t most_elements = std::int64_t{1} << 15) {
   constexpr std::int64_t k_rows = 32;
   return std::clamp<std::int64_t>(most_elements / std::max<std::int64_t>(elements, 1), 1, k_rows);
 }
 
-// Calls run(part, B) with parts of `items`; B is 1 for a single item and `rows` otherwise: the rest of a batch is
-// filled with empty inputs.
+// Calls run(part, B) with parts of `items`. B is 1 for a single item and `rows` otherwise; empty inputs fill up the
+// batch.
 template <class F>
 void for_each_batch(std::span<const std::size_t> items, std::int64_t rows, const F& run) {
   const auto most = static_cast<std::size_t>(rows);
@@ -35,7 +35,7 @@ void for_each_batch(std::span<const std::size_t> items, std::int64_t rows, const
   }
 }
 
-// The programs of the last used shapes.
+// A cache of the last used programs by shape.
 template <class Key>
 class ProgramCache {
  public:
@@ -65,12 +65,12 @@ class ProgramCache {
 // Throws Error(usage) unless the model was trained for `task`.
 void require_task(const Metadata& metadata, std::string_view task, std::string_view who);
 
-// Error(usage) about input `index` of a span.
+// Throws Error(usage) about input `index` of a span.
 [[noreturn]] void refuse_input(std::string_view who, std::size_t index, const std::string& what);
-// Throws Error(numeric) about input `index` unless all outputs of the model for it are finite.
+// Throws Error(numeric) about input `index` unless all its outputs are finite.
 void require_finite(std::string_view who, std::size_t index, std::span<const float> outputs);
 
-// The labels by probability, equal ones in the order of the model; at most `top_k`, 0: all.
+// Returns the labels by descending probability, ties in the order of the model; at most `top_k`, 0: all.
 std::vector<ScoredLabel> ranked(std::span<const float> probabilities, const std::vector<std::string>& labels,
                                 std::int64_t top_k);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of a task on text: their splits, batches of like length in each, and how a batch's tensors are filled.
+// Sequences of a text task: splits, batches of similar length in each split, and filled batch tensors.
 #pragma once
 
 #include <span>
@@ -17,12 +17,12 @@ class SplitBuckets {
 
   const std::vector<std::int64_t>& rows(Split split) const { return part(split).rows; }
   std::int64_t n_batches(Split split) const { return part(split).buckets.n_batches(); }
-  // For training in an order of (seed, epoch), else shortest first.
+  // In training a batch in the order of (seed, epoch); otherwise the shortest first.
   struct Chosen {
     std::vector<std::int64_t> rows;  // of the data
     Buckets::Lengths padded;
-    std::int64_t batch;  // B >= rows.size(): it follows from `padded`, so that a padded length is one shape. What is
-                         // left of a batch holds empty sequences
+    // B >= rows.size(). `padded` determines it, so a padded length has one shape. Empty sequences fill up
+    std::int64_t batch;
   };
   Chosen choose(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const;
 
@@ -35,10 +35,10 @@ class SplitBuckets {
   std::vector<Part> parts_;  // by split
 };
 
-// As a label: nothing is there.
+// A label of padding.
 inline constexpr std::int32_t k_no_label = -1;
 
-// ids i32 [T,B] from step `from` on, or [B,T]: those of one row of the batch, the rest stays.
+// Set one row of the batch in ids: i32 [T,B] from step `from` on, or [B,T]. Other elements stay unchanged.
 void put_column(Tensor& ids, std::int64_t b, std::span<const std::int32_t> values, std::int64_t from = 0);
 void put_row(Tensor& ids, std::int64_t b, std::span<const std::int32_t> values);
 

@@ -54,7 +54,7 @@ std::string scale_key(std::size_t series, std::size_t distance) {
   return series_key(series) + (distance == 0 ? "scaler" : "scaler." + std::to_string(distance));
 }
 
-// Of what older models have one of, without saying so.
+// Returns a count; 1 if the key is missing, as in the metadata of older models.
 std::int64_t count_of(const Metadata& m, const std::string& key) {
   const std::int64_t n = m.contains(key) ? get_integer(m, key) : 1;
   if (n < 1) throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' must be at least 1");
@@ -97,7 +97,7 @@ std::vector<SeriesScales> get_scales(const Metadata& m) {
 
 namespace {
 
-// Of the cell in use, when it is one of text; without it the weights could not be used alone.
+// Stores the cell in use if it is a text cell, because the weights depend on it.
 void put_text_cell(Metadata& m, const RecurrentModelOptions& o) {
   for (const TextCell& cell : o.cells) {
     if (cell.name != o.cell) continue;
@@ -151,7 +151,7 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.nonlinearity = get_text(m, "model.nonlinearity");
   o.reset_after = get_integer(m, "model.reset_after") != 0;
   o.peephole = get_integer(m, "model.peephole") != 0;
-  if (m.contains("model.stack")) o.stack = get_text(m, "model.stack");  // older models have plain ones
+  if (m.contains("model.stack")) o.stack = get_text(m, "model.stack");  // older models use plain stacks
   get_text_cell(m, o);
   return o;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task is two rows: its network, which running a trained model needs, and what predicts with it. They stand in
-// network.cc and predictor.cc of the folder of the task; UNROLL_TASKS (unroll/tasks/tasks.h) lists the tasks.
+// The table rows of a task: its network, for trained models, and its predictor. They are in network.cc and predictor.cc
+// of the task's folder; UNROLL_TASKS (unroll/tasks/tasks.h) lists the tasks.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ struct ExampleRequest {
 struct PredictionRow {
   const char* form;  // "texts -> lists of (label, probability)"
   std::unique_ptr<Predictor> (*predictor)(const Metadata&, const TensorMap&, Backend&);
-  // Fills in what fits the task, of `Examples::split`; null: there is nothing to show.
+  // Fills in the examples of the task on `Examples::split`; null: the task has none.
   void (*examples)(const ExampleRequest&, Examples&) = nullptr;
 };
 
@@ -40,7 +40,7 @@ struct PredictionRow {
 UNROLL_TASKS(UNROLL_DECLARE_TASK)
 #undef UNROLL_DECLARE_TASK
 
-// `predict` answers with a model of the class of the task: labels with a Labeler.
+// Implements `predict` with the model class of the task, such as a Labeler.
 template <class Model, InputForm form,
           std::vector<Prediction> (*predict_with)(Model&, std::span<const PredictInput>, const PredictOptions&)>
 class PredictorWith : public Predictor {
@@ -59,11 +59,11 @@ class PredictorWith : public Predictor {
   Model model_;
 };
 
-// The inputs as texts, or as numbers. Throw Error(usage) with the index of another one.
+// Return the inputs as texts, or as numbers. Throw Error(usage) with the index of another input.
 std::vector<std::string> texts_in(std::span<const PredictInput> inputs);
 std::vector<std::vector<double>> rows_in(std::span<const PredictInput> inputs);
 
-// A part of each result as its prediction: labels, a text.
+// Returns a member of each result as its prediction: labels, a text.
 template <class Result, class Part>
 std::vector<Prediction> predictions_of(std::vector<Result> results, Part Result::*part) {
   std::vector<Prediction> list;

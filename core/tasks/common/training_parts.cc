@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tasks share in training: splits of the data, carried states and the loss.
+// Parts shared by the tasks in training: splits of the data, carried states and the loss.
 #include <algorithm>
 #include <cmath>
 

@@ -12,12 +12,12 @@ namespace unroll {
 
 namespace {
 
-constexpr double k_low = -1e30;   // a logarithm that no sum notices, and whose differences stay finite
-constexpr double k_tiny = 1e-30;  // of attention: below it a float may have underflowed to zero
+constexpr double k_low = -1e30;   // a log probability that is negligible in sums, and keeps differences finite
+constexpr double k_tiny = 1e-30;  // minimum attention weight: smaller floats may underflow to zero
 
 Value log_sigmoid(Value x) { return -softplus(-x); }
 
-// a + b of two logarithms, without overflow; the gradient is that of the exact sum.
+// Returns log(e^a + e^b) without overflow, with the gradient of the exact sum.
 Value log_add(Value a, Value b) {
   const Value top = stop_gradient(maximum(a, b));
   return top + log(exp(a - top) + exp(b - top));
@@ -31,7 +31,7 @@ AttentionNetwork AttentionNetwork::of(const Metadata& metadata) {
     return metadata.contains(key) ? get_integer(metadata, key) != 0 : otherwise;
   };
   const auto tokens = [&](const char* side) { return get_coder(metadata, separate ? side : "").tokenizer().size(); };
-  // Older models lack some keys: of translate those of the pointer, of summarize those of attention.
+  // Older models lack some keys: translate those of the pointer, summarize those of attention.
   return {get_model_options(metadata),
           metadata.contains("attention") ? get_text(metadata, "attention") : "additive",
           get_integer(metadata, "embedding"),
@@ -84,7 +84,7 @@ Value AttentionNetwork::embed(const Scope& scope, const std::string& side, Value
                        model.dropout, model.mask());
 }
 
-// As a layer of PyTorch or, with input feeding, with the initialization of TensorFlow.
+// A linear layer with PyTorch's initialization or, with input feeding, TensorFlow's.
 Value AttentionNetwork::dense(const Scope& scope, Value x, std::int64_t outputs) const {
   if (!input_feeding) return linear_layer(scope, x, outputs);
   return in_layer(scope, [&] {
@@ -94,8 +94,8 @@ Value AttentionNetwork::dense(const Scope& scope, Value x, std::int64_t outputs)
   });
 }
 
-// x [S,B,E] -> [S,B,M]. With chunks each one is a row of its own: [chunk, n * B, E]. `ends` are the last states of the
-// top layer, [B, D * size]: forward those of the last chunk with words, backward those of the first chunk.
+// Encodes x [S,B,E] to [S,B,M]. Each chunk is a separate row: [chunk, n * B, E]. `ends` receives the last states of the
+// top layer, [B, D * size]: forward of the last nonempty chunk, backward of the first chunk.
 Value AttentionNetwork::encoder_output(const Scope& scope, Value x, Value lengths, std::vector<Value>& ends) const {
   const std::int64_t S = x.shape()[0], B = x.shape()[1], C = chunk > 0 ? std::min(chunk, S) : S, n = (S + C - 1) / C;
   const Value padded = n * C > S ? pad(x, 0, 0, n * C - S) : x;
@@ -135,7 +135,7 @@ AttentionNetwork::Encoded AttentionNetwork::encode(Scope& scope, Value ids, Valu
   for (const Shape& shape : recurrent_state_shapes(decoder(), B)) {  // [L,B,size]
     const std::size_t k = e.states.size();
     const Scope bridge = scope.child("bridge").child(std::to_string(k));
-    // With input feeding as in the program of See et al.: each state from the one of the encoder.
+    // With input feeding, each state is projected from the encoder's state, as in the code of See et al.
     const Value state = input_feeding ? relu(linear_layer(bridge, ends[k], shape[0] * shape[2]))
                                       : tanh(linear_layer(bridge, end, shape[0] * shape[2]));
     e.states.push_back(transpose(reshape(state, {B, shape[0], shape[2]}), {1, 0, 2}));
@@ -169,7 +169,7 @@ AttentionNetwork::Attended AttentionNetwork::attend_at_once(Scope& scope, Value 
                                                             const Memory& memory, Value lengths) const {
   const Scope layers = scope.child("decoder");
   CellLayerResult r = recurrent_model(layers, x, decoder().without_penalties(), states);
-  // The states go on behind the end of a row.
+  // The states continue after the end of a row.
   activation_penalties(layers, lengths ? without_padding(r.y, lengths) : r.y, model.activation_penalty,
                        model.temporal_penalty, lengths);
   const Value query = transpose(r.y, {1, 0, 2});  // [N,T,P]
@@ -219,11 +219,11 @@ AttentionNetwork::Attended AttentionNetwork::attend_in_steps(Scope& scope, Value
     const std::size_t n = cell.state_sizes.size();
     std::vector<Value> inner;
     for (std::size_t k = 0; k < n; ++k) inner.push_back(step.state(static_cast<int>(k)));
-    const Value context = step.state(static_cast<int>(n));  // h* of the last step
+    const Value context = step.state(static_cast<int>(n));  // h* of the previous step
     const Value covered = coverage ? step.state(static_cast<int>(n) + 1) : Value();
     CellStep next = step.run(cell, concat(std::vector{step.x(), context}, 1), inner);
     const Value s = next.y, values = step.outer(memory.values);
-    // h* = sum_i a_i h_i, eq. 3; h is zero behind the end of a source.
+    // h* = sum_i a_i h_i, eq. 3; h is zero after the end of a source.
     AttentionResult attended;  // [B,K,M], [B,K,S]
     if (dot) {
       attended = dot_attention(reshape(linear(s, step.outer(w_dot)), {B, K, M}), values, values, step.outer(live));
@@ -258,7 +258,7 @@ Value AttentionNetwork::reordered(Value x) const {
   return transpose(x, order);
 }
 
-// x [N,S], to go with the weights of what is written
+// Reshapes x [N,S] to match the attention weights of the decoder.
 Value AttentionNetwork::of_source(Value x) const {
   const std::int64_t N = x.shape()[0], S = x.shape()[1];
   return reshape(x, input_feeding ? Shape{1, N, S} : Shape{N, 1, S});

@@ -26,7 +26,7 @@ double penalized(double log_probability, std::size_t length, double alpha) {
   return log_probability / std::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
 }
 
-// Whether `token` after `tokens` makes n in a row that were there before.
+// True if `token` after `tokens` repeats an n-gram.
 bool repeats(const std::vector<std::int32_t>& tokens, std::int32_t token, std::int64_t n) {
   const auto before = static_cast<std::size_t>(n - 1);
   if (n < 1 || tokens.size() < before) return false;
@@ -41,8 +41,8 @@ bool allows(const BeamOptions& o, const std::vector<std::int32_t>& tokens, std::
   return token != o.never && !repeats(tokens, token, o.no_repeat_ngram);
 }
 
-// The largest of these that is a number; -infinity where there is none. Four at once, because a compiler may not
-// reorder one maximum.
+// Returns the largest number among these; -infinity if there is none. Uses four accumulators, because a compiler may
+// not reorder a single maximum.
 float largest(std::span<const float> values) {
   std::array<float, 4> most;
   most.fill(-HUGE_VALF);
@@ -53,11 +53,11 @@ float largest(std::span<const float> values) {
   return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
 }
 
-// The `count` best candidates that were added: a heap with the worst of them on top.
+// Keeps the `count` best added candidates in a heap with the worst on top.
 class BestCandidates {
  public:
   explicit BestCandidates(std::size_t count) : count_(count) {}
-  double least() const { return heap_.size() < count_ ? -HUGE_VAL : heap_.front().score; }  // of one that is taken
+  double least() const { return heap_.size() < count_ ? -HUGE_VAL : heap_.front().score; }  // minimum score to be kept
   bool takes(const Candidate& c) const { return heap_.size() < count_ || better(c, heap_.front()); }
   void add(const Candidate& c) {
     heap_.push_back(c);
@@ -76,7 +76,7 @@ class BestCandidates {
   std::vector<Candidate> heap_;
 };
 
-// The `count` best ways to go on from any hypothesis; tokens without any probability are none.
+// The `count` best continuations of all hypotheses. Tokens with zero probability are excluded.
 class Candidates {
  public:
   Candidates(const std::vector<Hypothesis>& live, const BeamOptions& options, std::size_t count)
@@ -85,7 +85,7 @@ class Candidates {
   void add(std::size_t lane, const NextTokens& next) {
     const double before = live_[lane].log_probability + next.shift;
     const auto score_of = [&](float logit) { return before + static_cast<double>(logit); };
-    constexpr std::size_t k_block = 64;  // most blocks hold nothing that is good enough
+    constexpr std::size_t k_block = 64;  // most blocks have no sufficient score
     for (std::size_t at = 0; at < next.logits.size(); at += k_block) {
       const auto block = next.logits.subspan(at, std::min(k_block, next.logits.size() - at));
       if (!is_good(score_of(largest(block)))) continue;
@@ -98,7 +98,7 @@ class Candidates {
     for (const NextTokens::Other& other : next.others)
       offer({live_[lane].log_probability + other.log_probability, lane, other.token});
   }
-  // Where every token is forbidden, the hypotheses end.
+  // Returns the candidates, best first. If every token is forbidden, the hypotheses end.
   std::vector<Candidate> sorted() && {
     std::vector<Candidate> list = std::move(best_).sorted();
     return list.empty() ? std::move(ends_).sorted() : list;
@@ -134,9 +134,9 @@ BeamSearch::BeamSearch(const BeamOptions& options)
 bool BeamSearch::done() const {
   if (length_ >= options_.max_length || live_.empty()) return true;
   if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
-  if (options_.beam == 1) return true;  // greedy, whatever a length penalty says
-  // The score of the likeliest one, if it ended now with certainty. With few tokens the end is soon among the first
-  // `beam` candidates, however unlikely it is.
+  if (options_.beam == 1) return true;  // greedy, for any length penalty
+  // An upper bound: the likeliest hypothesis if it ended now with certainty. With a small vocabulary the end token is
+  // soon among the first `beam` candidates, even if it is unlikely.
   const Hypothesis& likeliest = live_.front();
   return best_finished_ >= penalized(likeliest.log_probability, likeliest.tokens.size() + 1, options_.length_penalty) +
                                likeliest.bonus;
@@ -150,7 +150,7 @@ void BeamSearch::finish(Hypothesis hypothesis, std::size_t length) {
 
 void BeamSearch::advance(std::span<const NextTokens> lanes, std::span<const double> bonuses) {
   const auto beam = static_cast<std::size_t>(options_.beam);
-  // Twice as many as are kept: at most every second one ends.
+  // Twice the beam, because at most every second candidate ends.
   Candidates found(live_, options_, 2 * beam);
   for (std::size_t lane = 0; lane < live_.size(); ++lane) found.add(lane, lanes[lane]);
   const std::vector<Candidate> candidates = std::move(found).sorted();

@@ -57,7 +57,7 @@ void DecoderStep::run() {
   for (auto& [name, port] : outputs_) port.copy.reset();
 }
 
-// `known`: that the copy need not begin with what the buffer holds.
+// `known`: the caller overwrites all values, so the copy need not start from the buffer's contents.
 std::span<float> DecoderStep::values(Port& port, bool known) {
   const auto n = static_cast<std::size_t>(port.type.shape.elements());
   if (const std::span<std::byte> here = program_->backend().host_bytes(*port.buffer); !here.empty())

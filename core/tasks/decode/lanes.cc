@@ -8,7 +8,7 @@
 namespace unroll {
 
 double coverage_penalty(std::span<const float> coverage) {
-  constexpr float k_least = 1e-10F;  // a source step that was never attended to
+  constexpr float k_least = 1e-10F;  // for source steps without attention
   double total = 0;
   for (const float c : coverage) total += std::log(static_cast<double>(std::clamp(c, k_least, 1.0F)));
   return total;
@@ -38,7 +38,7 @@ std::vector<std::vector<Hypothesis>> search_lanes(LaneModel& model, std::size_t 
       for (std::size_t i = 0; i < per_row; ++i) {
         const std::size_t lane = r * per_row + i;
         const bool used = row && i < row->search.tokens().size();
-        // Lanes without a hypothesis follow the first of their row.
+        // Lanes without a hypothesis follow the first lane of their row.
         parents[lane] = r * per_row + (used ? row->search.parents()[i] : 0);
         if (used) tokens[lane] = row->search.tokens()[i];
       }

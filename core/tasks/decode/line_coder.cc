@@ -13,7 +13,7 @@ LineCoder get_coder(const Metadata& metadata, const std::string& which) {
 
 namespace {
 
-// Pieces of white space alone would be tokens, too.
+// White space would otherwise become tokens too.
 bool has_words(std::string_view line) { return line.find_first_not_of(" \t\r\n") != std::string_view::npos; }
 
 }  // namespace

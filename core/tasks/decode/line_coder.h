@@ -13,22 +13,22 @@
 
 namespace unroll {
 
-// Pieces keep the blank before them, so a line of them gets one in front.
+// Encodes lines. Pieces keep the blank before them, so a blank is added in front of a line.
 class LineCoder {
  public:
   explicit LineCoder(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
   const Tokenizer& tokenizer() const { return tokenizer_; }
   std::vector<std::int32_t> encode(std::string_view line, const std::string& name) const;
-  // The text of each token of a line, unknown ones too, as far as the tokenizer has unknown tokens; else empty.
+  // Returns the text of each token of a line, including unknown ones; empty if the tokenizer has no unknown token.
   std::vector<std::string> parts(std::string_view line) const;
-  // A line from the texts of its tokens.
+  // Joins the texts of tokens to a line.
   std::string joined(std::span<const std::string> parts) const;
 
  private:
   Tokenizer tokenizer_;
 };
 
-// The coder of metadata key "<which>.vocabulary", or "vocabulary" where `which` is empty.
+// Returns the coder of metadata key "<which>.vocabulary", or "vocabulary" if `which` is empty.
 LineCoder get_coder(const Metadata& metadata, const std::string& which);
 
 }  // namespace unroll

@@ -12,9 +12,9 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int32_t k_lacking = -3;  // of a word that gets a number of its own
+constexpr std::int32_t k_lacking = -3;  // a word that needs an extended id
 
-// Drops what lies beyond the limit and returns how much that was.
+// Cuts tokens at the limit and returns the number of removed tokens.
 std::int64_t cut_at(std::vector<std::int32_t>& tokens, std::int64_t limit) {
   const auto most = static_cast<std::size_t>(limit);
   if (tokens.size() <= most) return 0;
@@ -64,8 +64,8 @@ void PairCoder::put(Metadata& metadata) const {
   metadata["target_tokens"] = std::to_string(limits_.target);
 }
 
-// In the target vocabulary. A tokenizer without an unknown token, which can write every text in pieces, has no token
-// for the decoder to read after a word of another number.
+// Returns the target id of a source word. Tokenizers without an unknown token can write every text in pieces, but have
+// no token for the decoder to read after a word with an extended id.
 std::int32_t PairCoder::number_of(const std::string& word) const {
   const std::vector<std::int32_t> ids = target_tokenizer().encode(word, "source vocabulary");
   if (ids.size() == 1 && ids[0] != target_tokenizer().unknown()) return ids[0];
@@ -131,7 +131,7 @@ std::string PairCoder::text_of(std::span<const std::int32_t> ids, const SourceTo
 
 Tokenizer pair_tokenizer(const RecordFile& file, const PairsReader& reader, const std::vector<std::int64_t>& train,
                          PairSides sides, const TextRowsOptions& options, const std::string& tokens, bool lowercase) {
-  const std::string before = tokens == "words" || tokens == "bpe" ? " " : "";  // a blank stays with its word
+  const std::string before = tokens == "words" || tokens == "bpe" ? " " : "";  // a blank belongs to the next word
   const Tokenizer::Texts texts = [&](const auto& take) {
     file.for_each(train, [&](std::int64_t, std::string_view record) {
       const TextPair pair = reader.pair_in(file, record);

@@ -11,7 +11,7 @@ namespace unroll {
 
 namespace {
 
-// What part of the share is reached at x = batch / n.
+// A schedule: the fraction of the share reached at x = batch / n.
 struct SamplingRow {
   std::string_view name;
   Value (*share)(Value x, double n);
@@ -24,7 +24,7 @@ constexpr SamplingRow k_sampling[] = {
     {"inverse-sigmoid", [](Value x, double n) { return sigmoid(x - std::log(n)); }},
 };
 
-// The share of own predictions at this batch, which the key counts from 1: []
+// Returns the share of predicted inputs at this batch, a scalar; the key counts batches from 1.
 Value share_of(Scope& scope, const SamplingOptions& options) {
   const Value i = reshape(cast(slice(scope.key(), 0, 2, 1), DType::f32), {}) - 1.0;
   const double n = static_cast<double>(options.sampling_batches);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parallel scheduled sampling (Duckworth et al. 2019): a first pass over the target, then a second one that reads what
-// the first one predicted for a share of the tokens.
+// Parallel scheduled sampling (Duckworth et al. 2019): a first pass over the target, then a second pass in which a
+// share of the inputs are predictions of the first.
 #pragma once
 
 #include "unroll/nn/scope.h"
@@ -8,8 +8,8 @@
 
 namespace unroll {
 
-// `before` [T,B] with `own` [T,B], what the model predicts at each step, one step later in place of a share of its
-// tokens. The first token stays.
+// Replaces a share of the tokens in `before` [T,B] by `own` [T,B], the model's predictions of the previous step. The
+// first token stays.
 Value sampled_inputs(Scope& scope, const SamplingOptions& options, Value before, Value own);
 
 }  // namespace unroll

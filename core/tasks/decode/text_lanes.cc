@@ -33,7 +33,7 @@ TextLanes::TextLanes(const PairCoder& coder, Programs programs, const LaneSize& 
     : coder_(coder), encoder_(std::move(programs.encoder)), step_(std::move(programs.step)), size_(size),
       sources_(sources), options_(options), limits_(limits), pointer_(step_.has_output("copied")) {}
 
-// The next B sources, from `first` on.
+// Encodes the next B sources, from `first` on.
 void TextLanes::encode(std::size_t first) {
   Tensor ids(DType::i32, {size_.steps, size_.rows}), lengths(DType::i32, {size_.rows});
   for (std::size_t b = 0; b < at(size_.rows) && first + b < sources_.size(); ++b) {
@@ -90,7 +90,7 @@ void TextLanes::copy_words(const SourceTokens& source, std::span<float> logits, 
   for (const std::int32_t id : source.copies) {
     if (id == k_no_source) continue;
     const double mass = std::exchange(mass_[at(id)], 0);
-    if (!(mass > 0)) continue;  // also a word that stands in the source again
+    if (!(mass > 0)) continue;  // also skips repeated source words
     const bool known = at(id) < logits.size();
     const double written = known ? std::exp(static_cast<double>(logits[at(id)]) + shift) : 0;
     others_.push_back({id, std::log(written + mass)});
@@ -105,7 +105,7 @@ void TextLanes::advance(std::size_t source, std::size_t row, BeamSearch& search)
     return step_.output(name).subspan((first + i) * width, width);
   };
   std::vector<NextTokens> lanes;
-  std::vector<std::size_t> ends;  // of each lane's words in others_
+  std::vector<std::size_t> ends;  // end of each lane's words in others_
   others_.clear();
   for (std::size_t i = 0; i < n; ++i) {
     const auto logits = of_lane("logits", i, V);

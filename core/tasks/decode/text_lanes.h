@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beam searches with a trained encoder and decoder, for sources of one padded length.
-// Shapes as in attention_network.h, with K lanes for each of B rows.
+// Beam searches with a trained encoder and decoder, for sources of one padded length. Shapes as in attention_network.h,
+// with K lanes for each of B rows.
 #pragma once
 
 #include <compare>
@@ -21,17 +21,16 @@ struct LaneSize {
   auto operator<=>(const LaneSize&) const = default;
 };
 
-// Where the options of a search say nothing.
+// Default limits of a search.
 struct WritingLimits {
   std::int64_t (*longest)(const SourceTokens& source, const PairCoder& coder);
 };
 
 class TextLanes final : public LaneModel {
  public:
-  // encoder: source i32 [S,B], lengths i32 [B] -> values [B,S,M], keys [B,S,A] where there are any, state.<k>
-  // [L,B,size].
-  // step: values, keys, lengths, ids i32 [1,N], attended [1,N,S], state.<k> [L,N,size] -> logits [N,V], shift [N,1]:
-  // what makes log P of logits; copied [N,S] with a pointer: the probability of each place of the source; attended,
+  // encoder: source i32 [S,B], lengths i32 [B] -> values [B,S,M], keys [B,S,A] if any, state.<k> [L,B,size].
+  // step: values, keys, lengths, ids i32 [1,N], attended [1,N,S], state.<k> [L,N,size] -> logits [N,V]; shift [N,1],
+  // with log P = logits + shift; with a pointer copied [N,S], the probability of each source position; attended,
   // state.<k>.
   struct Programs {
     std::shared_ptr<Program> encoder, step;
@@ -46,7 +45,7 @@ class TextLanes final : public LaneModel {
 
  private:
   void encode(std::size_t first);
-  // Appends to others_ what the lane gives the words of its source, and takes their logits out of `logits` [V].
+  // Appends the lane's probabilities of source words to others_, and removes their logits from `logits` [V].
   void copy_words(const SourceTokens& source, std::span<float> logits, double shift, std::span<const float> copied);
 
   const PairCoder& coder_;
@@ -57,8 +56,8 @@ class TextLanes final : public LaneModel {
   const DecodeOptions& options_;
   const WritingLimits& limits_;
   bool pointer_;
-  TensorMap encoded_;                      // of up to B sources
-  std::vector<double> mass_;               // [V + words with numbers of their own], zero between calls
+  TensorMap encoded_;                      // for up to B sources
+  std::vector<double> mass_;               // [V + extended words], zero between calls
   std::vector<NextTokens::Other> others_;  // of all lanes of a row
 };
 

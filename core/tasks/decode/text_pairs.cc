@@ -42,7 +42,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
     const AttentionNetwork::Encoded e = n.encode(scope, source, lengths);
     Value read = before;
     if (scope.training() && decoder_.scheduled_sampling > 0) {
-      AttentionNetwork first = n;  // a pass that is only looked at has nothing to be penalized for
+      AttentionNetwork first = n;  // the first pass has no penalties, because it yields only predictions
       first.model = first.model.without_penalties();
       const Written seen = first.decode(scope, before, e.states, e.memory);
       const Value own = n.likeliest(seen, n.pointer ? as_read(copies) : Value());
@@ -147,7 +147,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
   const RecordFile& file() const { return pairs_.file; }
   const PairCoder& coder() const { return pairs_.coder; }
 
-  // What the decoder reads after a place was copied [B,S]: what it knows of its word.
+  // Returns the decoder inputs after copied positions [B,S]: target ids, with the unknown token for extended words.
   Value as_read(Value copies) const {
     const std::int32_t unknown = coder().target_tokenizer().unknown();
     const Value is_known = logical_and(less_equal(scalar_like(copies, 0), copies),
@@ -155,7 +155,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
     return select(is_known, copies, scalar_like(copies, static_cast<double>(unknown < 0 ? coder().end() : unknown)));
   }
 
-  // Nats of each label; in training with label smoothing (Szegedy et al. 2016) over the vocabulary.
+  // Returns the loss of each label in nats; in training with label smoothing over the vocabulary (Szegedy et al. 2016).
   Value smoothed(const Scope& scope, Value nats, Value logits) const {
     if (!scope.training() || smoothing_ == 0) return nats;
     const Value even = reduce_sum(log_softmax(logits), {2}) / static_cast<double>(-pairs_.network.targets);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training on pairs of texts, for the tasks translate and summarize: what the decoder reads is the target (teacher
-// forcing) or, for a share of the tokens, what it predicts itself (scheduled sampling).
+// Training on pairs of texts, for the tasks translate and summarize. The decoder reads the target (teacher forcing) or,
+// for a share of the tokens, its predictions (scheduled sampling).
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace unroll {
 
 struct TextPairs {
   std::string task;  // in metadata and messages
-  RecordFile file;   // of a pair each
+  RecordFile file;   // one record per pair
   PairsReader reader;
   SplitRows rows;
   PairCoder coder;
   AttentionNetwork network;
-  bool refuses_long = false;    // a text beyond the coder's limits; else it is cut
-  bool token_accuracy = false;  // among the metrics
+  bool refuses_long = false;    // true: refuse texts beyond the coder's limits; false: cut them
+  bool token_accuracy = false;  // true: report it as a metric
 };
 
-// With these options, and the numbers of tokens of the coder.
+// Returns a network with these options and the vocabulary sizes of the coder.
 AttentionNetwork network_of(const TextRowsOptions& rows, const DecoderOptions& decoder, const PairCoder& coder);
 
 // Throws Error(usage) on options out of range, Error(input_file) on texts that cannot be read.

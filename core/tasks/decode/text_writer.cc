@@ -19,8 +19,8 @@ Value log_sum_exp(Value x) {
   return top + log(reshape(reduce_sum(exp(x - top), {1}), top.shape()));
 }
 
-// Sources of one padded length are decoded together, and a row waits only at the end of their list. So there are few
-// lengths; the attention masks what a source lacks.
+// Pads source lengths to few values: sources of one padded length are decoded together, and a row waits only at the end
+// of their list. The attention masks the padding.
 std::int64_t padded_source(std::int64_t length, std::int64_t limit) {
   const auto padded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
   return std::min(std::max<std::int64_t>(padded, 8), limit);
@@ -35,10 +35,10 @@ TextWriter::TextWriter(const Metadata& metadata, std::string_view task, std::str
     : who_(std::move(who)), backend_(backend),
       coder_((require_task(metadata, task, who_), PairCoder::of(metadata))), network_(AttentionNetwork::of(metadata)),
       constants_(constants_of(parameters)) {
-  step({padded_source(1, coder_.limits().source), 1, 1});  // so that what does not fit together is refused here
+  step({padded_source(1, coder_.limits().source), 1, 1});  // checks early that metadata and parameters match
 }
 
-// source i32 [S,B], lengths i32 [B] -> values [B,S,M], keys [B,S,A] where there are any, state.<k> [L,B,size]
+// source i32 [S,B], lengths i32 [B] -> values [B,S,M], keys [B,S,A] if any, state.<k> [L,B,size]
 std::shared_ptr<Program> TextWriter::encoder(std::int64_t steps, std::int64_t rows) {
   return encoders_.get({steps, rows}, [&] {
     Graph graph;
@@ -53,7 +53,7 @@ std::shared_ptr<Program> TextWriter::encoder(std::int64_t steps, std::int64_t ro
   });
 }
 
-// As TextLanes::Programs says, N = B * K; the lanes of a source are side by side.
+// See TextLanes::Programs; N = B * K, and the lanes of a source are adjacent.
 std::shared_ptr<Program> TextWriter::step(const LaneSize& z) {
   return steppers_.get(z, [&] {
     const std::int64_t N = z.rows * z.lanes;
@@ -93,7 +93,7 @@ std::vector<std::vector<ScoredText>> TextWriter::write(std::span<const SourceTok
       by_length[padded_source(length, coder_.limits().source)].push_back(i);
   const std::int64_t beam = std::max<std::int64_t>(options.beam, 1);
   for (const auto& [steps, items] : by_length) {
-    // Memories, and the distributions of all lanes.
+    // Elements of the memories and of the distributions of all lanes.
     const std::int64_t elements = 4 * steps * network_.model.hidden + beam * (2 * steps + network_.targets);
     const LaneSize size{steps,
                         std::min(prediction_rows(elements, std::int64_t{1} << 23),
@@ -116,7 +116,7 @@ WrittenAttention TextWriter::attention(std::string_view source, std::string_view
   WrittenAttention a;
   if (from.ids.empty()) return a;
   a.source = coder_.source_words(source, from);
-  std::vector<std::int32_t> read{coder_.end()};  // each token after the one before
+  std::vector<std::int32_t> read{coder_.end()};  // the previous tokens
   for (const std::int32_t id : to) {
     a.target.push_back(coder_.word(id, from));
     read.push_back(coder_.known(id));
@@ -129,7 +129,7 @@ WrittenAttention TextWriter::attention(std::string_view source, std::string_view
               before = graph.input("before", {DType::i32, {T, 1}});
   const AttentionNetwork::Encoded e = network_.encode(scope, ids, lengths);
   const AttentionNetwork::Written w = network_.decode(scope, before, e.states, e.memory);
-  graph.output("weights", w.weights);  // of one lane: T * S in either order
+  graph.output("weights", w.weights);  // of one lane: T * S in either axis order
   if (network_.pointer) graph.output("p_gen", sigmoid(w.switched));
   Program program(*with_constants(graph, 3, constants_, who_), backend_);
   const TensorMap out = program.run({{"source", Tensor::from<std::int32_t>({S, 1}, from.ids)},

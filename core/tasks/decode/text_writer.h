@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding with a trained encoder and decoder: many searches in lock step, a lane for each of their hypotheses.
-// Shapes as in attention_network.h, with K lanes for each source.
+// Decoding with a trained encoder and decoder: many searches in lockstep, with a lane per hypothesis. Shapes as in
+// attention_network.h, with K lanes for each source.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@ namespace unroll {
 
 class TextWriter {
  public:
-  // `who` names the class in messages, for a model of this task. Throws Error on parameters that do not fit.
+  // `who` names the class in messages; the model must be of `task`. Throws Error if the parameters do not fit.
   TextWriter(const Metadata& metadata, std::string_view task, std::string who, const TensorMap& parameters,
              Backend& backend);
   const PairCoder& coder() const { return coder_; }
   const std::string& who() const { return who_; }
 
-  // The best texts of each source, none for a source without a token.
+  // Returns the best texts of each source; none for a source without tokens.
   std::vector<std::vector<ScoredText>> write(std::span<const SourceTokens> sources, const DecodeOptions& options,
                                              const WritingLimits& limits);
   WrittenAttention attention(std::string_view source, std::string_view target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of documents by a hierarchical network: batches of documents with as many sentences, and sentences as long.
+// Classification of documents by a hierarchical network, in batches of similar sentence counts and lengths.
 #include <algorithm>
 #include <cmath>
 
@@ -84,7 +84,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     });
     refuse_texts_as_labels(labels.size());
     if (fitted.empty()) {
-      // Labels are those of the whole file: they are the question, not the data.
+      // Labels come from the whole file, because the label set is part of the task.
       labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
       fit_words(rows[0]);
     } else {
@@ -156,7 +156,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     const std::vector<std::int64_t>& scored = parts_.rows(split);
     if (scored.empty()) return {};
-    // log of a label's share of the documents, and of a word's share of its words, each counted once more.
+    // log of a label's share of the documents, and of a word's share of the label's words, with add-one smoothing.
     const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
     std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
     file_.for_each(parts_.rows(Split::train), [&](std::int64_t, std::string_view record) {
@@ -200,9 +200,9 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     return {sentences_of(document_of(line.target), words_), label};
   }
 
-  // The columns the wrong way round.
+  // Refuses files with text and label columns swapped.
   void refuse_texts_as_labels(std::size_t n) const {
-    constexpr std::size_t k_few = 20;  // a small file may have one row of each label
+    constexpr std::size_t k_few = 20;  // each label of a small file may have one row
     if (n <= k_few || 2 * n <= static_cast<std::size_t>(file_.size())) return;
     throw Error(ErrorKind::input_file, file_.name(),
                 std::to_string(n) + " different labels in " + std::to_string(file_.size()) +
@@ -217,7 +217,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     });
     words_ = Lexicon::of(words, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
   }
-  // The first record with a label that the model does not have.
+  // Refuses the first record with a label unknown to the model.
   void refuse_unknown(const Lexicon::Counts& labels) const {
     const auto is_known = [&](const std::string& label) { return labels_.id(label) < labels_.size(); };
     if (std::all_of(labels.begin(), labels.end(), [&](const auto& row) { return is_known(row.first); })) return;
@@ -233,7 +233,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
   }
 
   DocumentOptions options_;
-  RecordFile file_;  // of a document each
+  RecordFile file_;  // one record per document
   PairsReader reader_;
   Lexicon words_, labels_;
   SplitBuckets parts_;

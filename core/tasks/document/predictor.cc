@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and their probabilities for documents.
+// Label probabilities for documents.
 #include "core/data/batch/buckets.h"
 #include "core/data/text/encoding.h"
 #include "core/model/constants.h"
@@ -22,7 +22,7 @@ struct DocumentClassifier::State {
       : backend(b), words(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
-    program({padded_length(1), padded_length(1), 1});  // so that what does not fit together is refused here
+    program({padded_length(1), padded_length(1), 1});  // checks early that metadata and parameters match
   }
 
   struct Size {
@@ -72,7 +72,7 @@ std::vector<DocumentClassifier::Result> DocumentClassifier::predict(std::span<co
   State& s = *state_;
   std::vector<Result> results(texts.size());
   std::vector<Sentences> documents(texts.size());
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;  // of S and W
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;  // by S and W
   for (std::size_t i = 0; i < texts.size(); ++i) {
     require_text(texts[i], k_document_reader);
     const Document document = document_of(texts[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of series.
+// Checks of series data.
 #include <algorithm>
 #include <cmath>
 
@@ -15,11 +15,11 @@ namespace unroll {
 
 namespace {
 
-// One of the columns of a forecast, with the share of its cells that are missing. `of` and `in` name it behind a figure
-// and before a finding where there are several.
+// Checks one column of a forecast. `gaps` is the share of missing cells. With several columns `of` and `in` name it in
+// figures and findings.
 void check_series(DataChecker& c, const std::vector<double>& values, double gaps, const std::string& of,
                   const std::string& in) {
-  constexpr double k_far = 10;  // times the median distance from the median: 6.7 deviations of a normal one
+  constexpr double k_far = 10;  // times the median absolute deviation; 6.7 standard deviations of a normal distribution
   constexpr double k_many_gaps = 0.1;
   if (gaps > k_many_gaps) c.warn("numbers", in + percent(gaps) + " of the values are missing");
   if (values.empty()) return;
@@ -46,7 +46,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     CsvReader reader(name, CsvLimits{}.max_columns, format.csv);
     std::vector<std::size_t> columns;
     std::vector<std::vector<double>> values;  // the numbers of each column
-    std::vector<std::int64_t> missing;        // cells of each
+    std::vector<std::int64_t> missing;        // missing cells of each column
     std::vector<std::string> cells;
     std::int64_t n = 0;
     NumberCheck numbers(o.missing != "error");

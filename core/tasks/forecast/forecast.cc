@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasting: a window of values of S series in, the next ones of each out, in units of z-scores fitted on the
-// training split, each series by itself.
+// Forecasting: reads a window of values of S series and predicts the next values of each. Values are z-scores fitted to
+// the training split of each series.
 #include <algorithm>
 
 #include "core/data/batch/shuffle.h"
@@ -74,7 +74,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   std::int64_t split_size(Split split) const override { return sizes_[static_cast<std::size_t>(split)]; }
   std::string split_unit() const override { return "value"; }
   std::string split_needs(Split split) const override {
-    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may lie before the split
+    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may precede the split
     return "data.horizon = " + std::to_string(options_.horizon) +
            (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
   }
@@ -185,7 +185,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
                 "Lower data.window, data.horizon, data.validation or data.test, or use more data");
   }
 
-  // What a model was trained with must be what is read now.
+  // Requires the settings that the model was trained with.
   void use(const Metadata& fitted, const std::string& file) {
     const std::vector<SeriesScales> scales = get_scales(fitted);
     const auto refuse = [&](const std::string& of_model, const std::string& given) {
@@ -209,15 +209,15 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     require_as_trained(fitted, file, "missing", options_.missing);
   }
 
-  // In the columns' units, from errors in units of what is learnt, all [B,H*S]. Of each series in evaluations only: a
-  // training report with those of a hundred series would bury the rest.
+  // Adds metrics in the columns' units; errors [B,H*S] are in the standardized units of the targets. Evaluations also
+  // report each series. Training reports would become too long with a hundred series.
   void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
     const std::int64_t H = options_.horizon, S = n_series();
     const auto series_of = [S](std::int64_t i) { return static_cast<std::size_t>(i % S); };
     const auto deviation = [&](std::int64_t i) {
       return ahead_[series_of(i)][static_cast<std::size_t>(i / S)].deviation;
     };
-    std::vector<double> largest(names_.size());  // unit of a series: the square of one may be beyond f32
+    std::vector<double> largest(names_.size());  // largest scale of a series, because squared units may exceed f32
     for (std::int64_t i = 0; i < H * S; ++i) largest[series_of(i)] = std::max(largest[series_of(i)], deviation(i));
     const double largest_of_all = *std::ranges::max_element(largest);
     Tensor all(DType::f32, {H * S}), each = all, seasons = all, has_season = all;
@@ -258,7 +258,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   std::array<std::int64_t, 3> sizes_{};  // rows by split
   Runs targets_[3];                 // by split
   Runs all_train_targets_;          // without a stride
-  std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also of what is read
+  std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also scales the inputs
   std::vector<double> seasonal_errors_;     // by series
   mutable Shuffle shuffle_;
 };

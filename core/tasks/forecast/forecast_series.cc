@@ -34,12 +34,12 @@ SeriesFormat series_format(const ForecastOptions& o) {
 
 SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
                            const Metadata& fitted) {
-  SeriesFormat format = series_format(o);  // refuses options that do not fit together
+  SeriesFormat format = series_format(o);  // throws on incompatible options
   if (!fitted.empty()) format = series_format(fitted);
   const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
     const std::size_t limit = data.memory_limit(o.memory_limit);
     const bool hold = limit == 0 || from->size() <= limit;
-    constexpr std::size_t k_no_text = 1;  // numbers are held, or nothing
+    constexpr std::size_t k_no_text = 1;  // keep only numbers in memory, never the text
     return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
   };
   SeriesOfSplits rows;
@@ -60,7 +60,7 @@ std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::s
 
 namespace {
 
-// The season of rows that are a step apart: its length in rows, 0 when there is no usual one, and in words.
+// Returns the usual season for a step between rows: its length in rows (0 if none) and its name.
 std::pair<std::int64_t, const char*> usual_season(DateStep step) {
   if (step.months > 0) return {step.months < 12 && 12 % step.months == 0 ? 12 / step.months : 0, "a year"};
   if (step.micros == k_day) return {7, "a week"};
@@ -72,7 +72,7 @@ std::pair<std::int64_t, const char*> usual_season(DateStep step) {
 
 std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& o) {
   std::vector<std::string> all = lines_of(rows, &SeriesRows::warnings);
-  if (o.period != ForecastOptions{}.period || !rows[0]->dates().exist()) return all;  // it was set
+  if (o.period != ForecastOptions{}.period || !rows[0]->dates().exist()) return all;  // the period was set by the user
   const DateStep step = rows[0]->dates().step();
   const auto [season, words] = usual_season(step);
   if (season > 0 && season != o.period)
@@ -82,7 +82,7 @@ std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastO
   return all;
 }
 
-// Older models have no date where training used none.
+// Metadata of older models lack the date keys if training used no dates.
 SeriesFormat series_format(const Metadata& m) {
   const auto text_or = [&](const char* key, const char* otherwise) {
     return m.contains(key) ? get_text(m, key) : std::string(otherwise);
@@ -118,7 +118,7 @@ std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& 
                                             const ForecastOptions& o) {
   const std::size_t S = rows.n_series();
   const std::int64_t first = o.difference ? 1 : 0;
-  // Levels have one scale wherever they are; changes grow with their distance.
+  // Levels have one scale at every distance; the scale of differences grows with the distance.
   const std::int64_t fitted = o.difference ? o.horizon : 1;
   std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
   for (auto& of_series : fits) of_series.resize(static_cast<std::size_t>(fitted), ZScoreFit(windows.size()));
@@ -164,7 +164,7 @@ namespace {
 
 constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "linear_ar"};
 
-// The methods of some of the series, as many as there is room for.
+// The baselines of some of the series, as many as fit in memory.
 class Methods {
  public:
   Methods(const SeriesRows& train, const SeriesRows& scored, std::size_t begin, std::size_t end,
@@ -208,7 +208,7 @@ class Methods {
       values.push_back(value_at(piece, t - w, s, options_.difference));
     return values;
   }
-  // The values from t on.
+  // Returns the predicted values from t on.
   std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s) const {
     if (method == "linear_ar") {
       std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
@@ -219,7 +219,7 @@ class Methods {
     }
     const auto level = [&](std::int64_t at) { return piece.level(std::max<std::int64_t>(at, 0), s); };
     std::vector<double> values;
-    // Seasonal: the last value before t that is whole seasons before t + h.
+    // Seasonal: the last value before t at a distance of whole seasons from t + h.
     for (std::int64_t h = 0; h < options_.horizon; ++h)
       values.push_back(level(method == "persistence" ? t - 1 : t + h - (h / options_.period + 1) * options_.period));
     return values;
@@ -227,7 +227,7 @@ class Methods {
 
   SeriesCursor train_, scored_;
   const ForecastOptions& options_;
-  std::size_t begin_, end_;  // of the series
+  std::size_t begin_, end_;  // range of the series
   std::vector<Autoregression> regressions_;
 };
 
@@ -235,7 +235,7 @@ class Methods {
 
 std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
                                         std::span<const double> seasonal, const ForecastOptions& options) {
-  constexpr std::size_t k_room = std::size_t{1} << 23;  // numbers in the equations of all that learn at once
+  constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
   const auto order = static_cast<std::size_t>(options.window) + 1;
   const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
   std::vector<MethodErrors> errors(S);

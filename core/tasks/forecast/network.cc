@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes: S series, H horizon.
+// The forecast network, for whole windows and as a stream. Shapes: S series, H horizon.
 #include "core/tasks/common/network_parts.h"
 #include "core/tasks/common/pooling.h"
 #include "unroll/ir/ops.h"
@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-// Means and deviations of what a forecast reads [S] (horizon 1), or of what it gives [H*S].
+// Means and deviations of a forecast's inputs [S] (horizon 1), or of its outputs [H*S].
 struct SeriesUnits {
   Value mean, deviation;
   SeriesUnits(Graph& graph, std::span<const SeriesScales> series, std::int64_t horizon);
@@ -53,8 +53,8 @@ Inference forecast_inference(const Metadata& metadata) {
           }};
 }
 
-// A model that reads and gives changes keeps the last values, and whether there were any, as two more states: the first
-// values count as no change.
+// A model of differences has two more states: the last values, and a flag that they exist. The first differences are
+// zero.
 StreamModel forecast_stream(const Metadata& metadata) {
   const RecurrentModelOptions model = get_model_options(metadata);
   const std::vector<SeriesScales> series = get_scales(metadata);

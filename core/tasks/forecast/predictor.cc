@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of series in their own units: normalized and perhaps differenced on the way in, and back on the way out.
+// Forecasts in the units of the series: inputs are normalized and perhaps differenced, outputs are converted back.
 #include <cmath>
 
 #include "core/data/table/series_rows.h"
@@ -32,7 +32,7 @@ struct Forecaster::State {
       throw Error(ErrorKind::input_file, "model",
                   "metadata 'window' must be at least 1; got " + std::to_string(window));
     for (const SeriesScales& s : scales) columns.push_back(s.column);
-    program(1);  // so that what does not fit together is refused here
+    program(1);  // checks early that metadata and parameters match
   }
 
   std::int64_t n_series() const { return static_cast<std::int64_t>(scales.size()); }
@@ -50,8 +50,8 @@ struct Forecaster::State {
     });
   }
 
-  // Appends one horizon to each of the histories, which the model reads again, and the same to the answers, as numbers
-  // with few digits. The histories are those of these inputs.
+  // Predicts one horizon for each history of `inputs` and appends it to the history and to the answer. The model reads
+  // it again for the next horizon. Answers are rounded to few digits.
   void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
               std::span<const std::size_t> inputs) {
     const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
@@ -93,7 +93,7 @@ struct Forecaster::State {
       if (std::isinf(value)) refuse_input(k_forecaster, index, "a value is not finite");
   }
 
-  // The rows that a forecast starts from. Gaps are filled as SeriesRows fills those of a file.
+  // Returns the last rows of a history as model input. Gaps are filled as SeriesRows fills those of a file.
   Values last_rows(const Values& values, std::size_t index) const {
     check(values, index);
     const auto S = static_cast<std::size_t>(n_series()), read = static_cast<std::size_t>(history()) * S;
@@ -126,7 +126,7 @@ struct Forecaster::State {
   std::vector<std::string> columns;
   std::int64_t window;
   bool difference;
-  std::string missing;  // as ForecastOptions::missing
+  std::string missing;  // as in ForecastOptions::missing
   Constants constants;
   ProgramCache<std::int64_t> programs;  // by B
 };
@@ -177,7 +177,7 @@ std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const 
   return list;
 }
 
-// The last windows that follow each other without overlap.
+// Returns the last consecutive windows without overlap.
 std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
   std::vector<std::int64_t> starts;
   for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * static_cast<std::size_t>(horizon) < most; --i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence labeling: embedding, recurrent layers that know where each sentence ends, a linear layer at every token.
+// Sequence labeling: embedding, recurrent layers with sequence lengths, a linear layer at every token.
 #include <algorithm>
 #include <functional>
 
@@ -21,10 +21,10 @@ namespace unroll {
 
 namespace {
 
-constexpr std::int64_t k_max_crf_labels = 1024;  // updates of more take minutes
+constexpr std::int64_t k_max_crf_labels = 1024;  // updates with more labels take minutes
 constexpr std::int64_t k_slow_crf_labels = 128;
 
-// Entities that begin with B-X even behind other text (IOB2), and those that begin with I-X there (IOB1).
+// Counts entities that begin with B-X after other text (IOB2), and those that begin with I-X (IOB1).
 class EntityBegins {
  public:
   void add(const std::vector<std::string>& labels) {
@@ -197,7 +197,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
                   "Set label_smoothing = 0");
   }
 
-  // Labels are those of the whole file: they are the question, not the data.
+  // Labels come from the whole file, because the label set is part of the task.
   void fit(const std::vector<std::int64_t>& train) {
     Lexicon::Counts tokens, labels;
     file_.for_each(train, [&](std::int64_t, std::string_view record) {
@@ -232,7 +232,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
   }
 
   LabelOptions options_;
-  RecordFile file_;  // of a sentence each
+  RecordFile file_;  // one record per sentence
   LabeledReader reader_;
   Lexicon tokens_, labels_;
   ClassSet classes_;
@@ -249,7 +249,7 @@ std::shared_ptr<const Task> make_label(const LabelOptions& options, DataSource d
 DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(from.file, name, o);
-    c.empty_lines(file, 1);  // one ends a sentence
+    c.empty_lines(file, 1);  // an empty line ends a sentence
     LabeledReader reader;
     reader.index(file);
     c.format(reader.warnings());

@@ -11,17 +11,17 @@ namespace unroll {
 struct LabelNetwork {
   RecurrentModelOptions model;
   std::int64_t embedding;
-  std::int64_t tokens;  // numbers of tokens, the unknown one among them
+  std::int64_t tokens;  // vocabulary size, including the unknown token
   std::int64_t labels;  // K
-  bool crf = false;     // labels of a sentence are scored together
+  bool crf = false;     // score the labels of a sentence jointly
 
-  // From the task's metadata.
+  // Reads the task's metadata.
   static LabelNetwork of(const Metadata& metadata, const Lexicon& tokens, const Lexicon& labels);
   // ids i32 [T,B], lengths i32 [B] -> logits [T,B,K]. Parameters "embedding.*", "recurrent.*", "output.*".
   Value build(Scope& scope, Value ids, Value lengths) const;
-  // "crf.*" beside them.
+  // Returns the CRF with parameters "crf.*".
   Crf field(Scope& scope) const { return crf_parameters(scope.child("crf"), labels); }
-  // The likeliest labels i32 [T,B].
+  // Returns the most likely labels, i32 [T,B].
   Value decode(Scope& scope, Value logits, Value lengths) const;
 };
 

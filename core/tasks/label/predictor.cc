@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and their probabilities for the tokens of sentences.
+// Label probabilities for the tokens of sentences.
 #include <cmath>
 
 #include "core/data/batch/buckets.h"
@@ -27,8 +27,8 @@ std::string excess(std::size_t tokens) {
   return "a sentence may have at most " + std::to_string(k_max_length) + " tokens; got " + std::to_string(tokens);
 }
 
-// p(label t of `labels` | all scores) [T,B]. The gradient of -log p(labels) with respect to the score of label k at
-// step t is the marginal of k, less 1 where k is the given label.
+// Returns p(label t of `labels` | all scores) [T,B]. The gradient of -log p(labels) with respect to the score of label
+// k at step t is the marginal of k, minus 1 if k is the given label.
 Value marginals(Value scores, Value labels, Value loss) {
   const Shape& s = scores.shape();  // [T,B,K]
   const std::vector<Value> wrt{scores};
@@ -45,7 +45,7 @@ struct Labeler::State {
         tokens(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(LabelNetwork::of(metadata, tokens, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
-    program(padded_length(1), 1);  // so that what does not fit together is refused here
+    program(padded_length(1), 1);  // checks early that metadata and parameters match
   }
 
   // ids i32 [T,B], lengths i32 [B] -> labels i32 [T,B], probabilities [T,B], with a CRF loss [B]
@@ -96,7 +96,7 @@ struct Labeler::State {
         const std::int64_t at = static_cast<std::int64_t>(t) * rows + static_cast<std::int64_t>(b);
         given.push_back(static_cast<float>(likely.at(at)));
         result.labels.push_back(lexicon.text(static_cast<std::int32_t>(best.at(at))));
-        // A marginal comes from a difference; rounding may take it outside of [0,1].
+        // A marginal is a difference; rounding may move it outside [0,1].
         result.probabilities.push_back(std::clamp(likely.at(at), 0.0, 1.0));
         if (!network.crf) log_probability += std::log(likely.at(at));
       }

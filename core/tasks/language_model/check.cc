@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of text for a language model. Nothing but counts, and a few numbers for each line, is held.
+// Checks of text for a language model. Memory holds only counts, and a few numbers per line.
 #include <algorithm>
 
 #include "core/data/tokens/tokens.h"
@@ -11,7 +11,7 @@ namespace unroll {
 
 namespace {
 
-// Regions of a text by bytes; the task itself cuts by characters where these are its tokens.
+// Regions of a text by bytes; the task itself splits by characters for character tokens.
 struct TextRegion {
   std::shared_ptr<const Vfs::Reader> file;
   std::string name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from a trained language model: a stream says what may follow; the choice is the host's.
+// Text generation with a language model: a stream computes the logits, the host samples.
 #include <cmath>
 
 #include "core/data/text/encoding.h"
@@ -17,7 +17,7 @@ namespace unroll {
 
 namespace {
 
-// "gene": keeps these draws apart from all others.
+// "gene": separates these draws from all others.
 constexpr std::uint32_t k_domain = 0x67656E65u;
 
 }  // namespace

@@ -33,7 +33,7 @@ class LanguageModel : public Task, public SplitSizes {
                 const Metadata& fitted)
       : options_(checked_options(options, "language_model")), file_(std::move(file)), name_(name) {
     choose_block();
-    // The text is cut into splits before anything is fitted to it.
+    // The text is split before anything is fitted to it.
     const std::array<Region, 3> regions = cut_text();
     const Tokenizer::Texts train = [&](const auto& take) {
       blocks(regions[0]).for_each_text(take);
@@ -114,7 +114,7 @@ class LanguageModel : public Task, public SplitSizes {
     return m;
   }
 
-  // The same token frequencies at every place.
+  // Baseline: the token frequencies of the training set at every position.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     const auto& scored = ids_[static_cast<std::size_t>(split)];
     if (!scored) return {};
@@ -140,7 +140,7 @@ class LanguageModel : public Task, public SplitSizes {
     return static_cast<std::size_t>(std::max<std::int64_t>(options_.batch, 1) +
                                     std::max<std::int64_t>(options_.evaluation_batch, 1) + 4);
   }
-  // A text whose tokens surely fit, one a byte, is one block.
+  // A text that fits at one token per byte is one block.
   void choose_block() {
     const std::size_t limit = options_.memory_limit, size = std::max<std::size_t>(file_->size(), 1);
     block_ = size;
@@ -170,7 +170,7 @@ class LanguageModel : public Task, public SplitSizes {
     std::size_t begin = 0, end = 0;
   };
   TextBlocks blocks(const Region& r) const { return {r.file, r.begin, r.end, block_, is_text()}; }
-  // Evaluations have equally many rows, however many shards they are in.
+  // Evaluations have the same number of rows for any number of shards.
   std::int64_t shards_of(Split split) const {
     return split == Split::train ? options_.shards : std::gcd(options_.shards, options_.evaluation_batch);
   }
@@ -215,7 +215,8 @@ class LanguageModel : public Task, public SplitSizes {
     }
     return regions;
   }
-  // In characters where these are the tokens, else in bytes. Throws on what is no text, unless tokens are bytes.
+  // Returns the size in characters for character tokens, else in bytes. Throws on invalid text, unless tokens are
+  // bytes.
   std::int64_t size_of(const Region& r) const {
     std::size_t n = 0;
     blocks(r).for_each([&](std::string_view text, std::size_t at) {
@@ -234,7 +235,7 @@ class LanguageModel : public Task, public SplitSizes {
       require_start_of_text(text.substr(0, k_start_bytes), at + text.size() == r.end, r.name);
     if (const auto fault = fault_in(text, at)) throw Error(ErrorKind::input_file, r.name, fault->what, fault->next);
   }
-  // Of character n, or byte n, in the file.
+  // Returns the file offset of character n, or of byte n moved to a character boundary.
   std::size_t place_of(const Region& whole, std::int64_t n) const {
     if (!by_character()) return character_start(static_cast<std::size_t>(n));
     std::int64_t seen = 0;
@@ -247,7 +248,7 @@ class LanguageModel : public Task, public SplitSizes {
   }
   bool is_text() const { return options_.tokens != "bytes"; }
   bool by_character() const { return options_.tokens == "characters"; }
-  // `at`, or behind it where it lies within a character.
+  // Returns `at`, or the next character boundary if it lies within a character.
   std::size_t character_start(std::size_t at) const {
     const std::string text = blocks({file_, name_, 0, file_->size()}).read(at, std::min(at + 4, file_->size()));
     for (std::size_t i = 0; at > 0 && i < text.size(); ++i)
@@ -255,7 +256,7 @@ class LanguageModel : public Task, public SplitSizes {
     return at == 0 ? 0 : at + text.size();
   }
   bool has_lengths() const { return tokenizer_->kind() != "words"; }
-  // f32 [V]
+  // Returns the number of characters by token, f32 [V].
   Tensor characters_of_tokens() const {
     Tensor lengths(DType::f32, {tokenizer_->size()});
     for (std::int32_t id = 0; id < tokenizer_->size(); ++id)
@@ -266,7 +267,7 @@ class LanguageModel : public Task, public SplitSizes {
   LanguageModelOptions options_;
   std::shared_ptr<const Vfs::Reader> file_;
   std::string name_;
-  std::size_t block_ = 0;  // bytes that are read in one piece
+  std::size_t block_ = 0;  // bytes per read
   std::optional<Tokenizer> tokenizer_;
   std::int32_t document_start_ = -1;
   std::array<std::shared_ptr<const Tokens>, 3> ids_;     // by split

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of a language model, for training on windows and for generating step by step.
+// The network of a language model, for training on windows and for step-by-step generation.
 #pragma once
 
 #include <span>
@@ -14,21 +14,21 @@ struct LanguageNetwork {
   RecurrentModelOptions model;
   std::int64_t embedding;
   std::int64_t vocabulary;  // V
-  bool tied = false;        // the output's weight is that of the embedding
+  bool tied = false;        // the output weight is the embedding weight
 
-  std::int32_t document_start = -1;  // before this token the state is zero; -1: none
+  std::int32_t document_start = -1;  // this token resets the state to zero; -1: none
 
-  // From the task's metadata.
+  // Reads the task's metadata.
   static LanguageNetwork of(const Metadata& metadata);
-  // ids i32 [T, B], states those of the recurrent part -> y: logits [T, B, V], and the next states. Parameters
+  // ids i32 [T, B], states of the recurrent layers -> y: logits [T, B, V], and the next states. Parameters
   // "embedding.*", "recurrent.*", "output.*".
   CellLayerResult build(Scope& scope, Value ids, std::span<const Value> states) const;
 };
 
-// Of a model's metadata, -1 where there is none.
+// Returns the document start token of a model, or -1.
 std::int32_t document_start_of(const Metadata& metadata);
 
-// Of a model's metadata. Models of before there were kinds of tokens are of characters.
+// Returns the tokenizer of a model. Metadata of old models without a tokenizer kind mean characters.
 Tokenizer language_tokenizer(const Metadata& metadata, const std::string& name);
 
 }  // namespace unroll

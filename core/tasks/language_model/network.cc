@@ -25,7 +25,7 @@ CellLayerResult LanguageNetwork::build(Scope& scope, Value ids, std::span<const 
                 "a bidirectional language model could read the token that it predicts", "Set bidirectional = false");
   const Readout readout{tied};
   Value x = readout.embedding(scope.child("embedding"), ids, vocabulary, embedding);
-  // Gal and Ghahramani drop what the first layer reads too; with a mask per step a character would be lost.
+  // Gal and Ghahramani also drop inputs of the first layer. With a mask per step this would delete characters.
   if (model.variational) x = dropout_layer(scope, x, model.dropout, model.mask());
   const Value reset = document_start >= 0 ? equal(ids, scalar_like(ids, document_start)) : Value();
   CellLayerResult r = recurrent_model(scope.child("recurrent"), x, model, states, {}, reset);
@@ -67,7 +67,7 @@ StreamModel language_stream(const Metadata& metadata) {
   StreamModel stream = recurrent_stream(model, 1);
   stream.input = DType::i32;
   LanguageNetwork network = LanguageNetwork::of(metadata);
-  network.document_start = -1;  // who owns the stream resets it
+  network.document_start = -1;  // the owner of the stream resets it
   stream.build = [network](Scope& scope, Value ids, std::span<const Value> states) {
     return network.build(scope, ids, states);
   };

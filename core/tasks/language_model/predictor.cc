@@ -34,7 +34,7 @@ struct TextScorer::State {
     else if (const auto line_break = tokenizer.encode("\n", "line break");
              line_break.size() == 1 && line_break[0] != tokenizer.unknown())
       before = line_break;
-    program(padded_length(1), 1);  // so that what does not fit together is refused here
+    program(padded_length(1), 1);  // checks early that metadata and parameters match
   }
 
   // ids, labels i32 [T,B], state.<k> -> losses [T,B], state.<k>
@@ -54,7 +54,7 @@ struct TextScorer::State {
     });
   }
 
-  // The log probabilities of `lines` [T,B] at a time, from one window to the next.
+  // Computes the log probabilities of `lines` [T,B] at a time, window by window.
   void run(std::span<const std::vector<std::int32_t>> lines, std::span<const std::size_t> items, std::int64_t rows,
            std::vector<Result>& results) {
     std::size_t longest = 0;
@@ -64,7 +64,7 @@ struct TextScorer::State {
       const std::string name = state_name(states.size());
       states.emplace(name, Tensor(DType::f32, shape));
     }
-    // The last token of a line is only predicted.
+    // The last token of a line is only a target.
     for (std::size_t at = 0; at + 1 < longest; at += static_cast<std::size_t>(window)) {
       const std::int64_t steps = std::min(window, padded_length(static_cast<std::int64_t>(longest - at) - 1));
       Tensor ids(DType::i32, {steps, rows}), labels = Tensor::filled({DType::i32, {steps, rows}}, k_no_label);
@@ -119,7 +119,7 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
   State& s = *state_;
   std::vector<Result> results(texts.size());
   std::vector<std::vector<std::int32_t>> lines(texts.size());
-  std::map<std::int64_t, std::vector<std::size_t>> by_length;  // longer ones than a window by themselves
+  std::map<std::int64_t, std::vector<std::size_t>> by_length;  // lines longer than a window run alone
   for (std::size_t i = 0; i < texts.size(); ++i) {
     check(texts[i]);
     const std::vector<std::int32_t> ids = s.tokenizer.encode(texts[i], std::string(k_text_scorer));

@@ -18,7 +18,7 @@ namespace {
   throw Error(ErrorKind::input_file, "model", what + " " + in_quotes(get_text(metadata, "task")));
 }
 
-// A model of layers in a row has no task of data.
+// A sequential model has no data task.
 constexpr NetworkRow k_sequential_row{sequential_inference, sequential_stream};
 
 const NetworkRow& network_row(const Metadata& metadata) {

@@ -20,7 +20,7 @@ namespace unroll {
 namespace {
 
 RecordFile in_pieces(std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
-  constexpr std::size_t k_no_text = 1;  // is held
+  constexpr std::size_t k_no_text = 1;  // keep no text in memory
   return {std::move(file), name, k_no_text};
 }
 
@@ -42,7 +42,7 @@ struct FeatureReader::State {
       for (std::size_t c = 0; c < reader.n_columns() && has_more; ++c)
         if (!is_feature(c) && reader.column_name(c) == target) target_places.push_back(c);
     const std::size_t last = reader.n_columns() - 1;
-    if (targets.empty() && !is_feature(last)) target_places.push_back(last);  // models that do not name the label
+    if (targets.empty() && !is_feature(last)) target_places.push_back(last);  // older models do not name the label
     if (target_places.size() < targets.size()) target_places.clear();
   }
 
@@ -51,7 +51,7 @@ struct FeatureReader::State {
   CsvReader reader;
   KnownTable known;
   CsvReader::Missing missing;
-  std::vector<std::size_t> places;  // of the features; none before the first row
+  std::vector<std::size_t> places;  // columns of the features; empty before the first row
   std::vector<std::size_t> target_places;
   std::vector<std::string> cells;
 };

@@ -6,7 +6,7 @@ namespace unroll {
 
 namespace {
 
-// y [...,K] of standardized targets -> the units of the data.
+// Converts standardized targets y [...,K] to the units of the data.
 Value in_units(const Metadata& metadata, std::size_t n, Value y) {
   const auto row = [&](const std::string& key) {
     Tensor numbers(DType::f32, {static_cast<std::int64_t>(n)});

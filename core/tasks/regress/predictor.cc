@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for rows of numbers, read as sequences.
+// Regression predictions for rows of numbers, read as sequences.
 #include "core/support/text/short_number.h"
 #include "core/tasks/table/row_predictor.h"
 
@@ -41,7 +41,7 @@ std::vector<std::vector<double>> Regressor::predict(std::span<const Row> rows) {
 
 namespace {
 
-// An array [K] for each row.
+// Returns an array [K] for each row.
 std::vector<Prediction> regress_inputs(Regressor& regressor, std::span<const PredictInput> inputs,
                                        const PredictOptions&) {
   std::vector<Prediction> list;

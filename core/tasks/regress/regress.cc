@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for short sequences, one per row: the pooled outputs go through dropout into a linear layer, which gives the
-// standardized targets. Shapes: B rows, K targets.
+// Regression on short sequences, one per row: the pooled outputs go through dropout into a linear layer, which predicts
+// the standardized targets. Shapes: B rows, K targets.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -23,7 +23,7 @@ std::vector<std::string> target_columns(const RegressOptions& options) {
   return options.targets.empty() ? std::vector<std::string>{""} : options.targets;
 }
 
-// Sums over rows of one target, in its units.
+// Error sums over rows for one target, in its units.
 struct RegressErrors {
   double n = 0, absolute = 0, square = 0;
   void add(double error) {
@@ -104,7 +104,7 @@ class Regress : public Task, public TableRows {
     return m;
   }
 
-  // Always the mean of the training set, whose r2 is 0 by definition.
+  // Baseline: the mean of the training set, whose r2 is 0 by definition.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (rows(split).empty()) return {};
     std::vector<RegressErrors> errors(scales_.size());
@@ -148,20 +148,20 @@ class Regress : public Task, public TableRows {
     for (std::size_t k = 0; k < names.size(); ++k) scales_.push_back({mean[k], deviation[k]});
   }
 
-  // By target.
+  // Returns the target values of a record.
   std::vector<double> values_in(std::string_view record) const {
     std::vector<double> values(targets().size());
     numbers_in(file(), reader(), record, targets(), values);
     return values;
   }
 
-  // absolute, square, target [B,K] in standardized units. Each target by itself in evaluations only: a training report
-  // with those of a hundred would bury the rest.
+  // Adds metrics; absolute, square, target [B,K] are in standardized units. Evaluations also report each target.
+  // Training reports would become too long with a hundred targets.
   void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value target) const {
     const std::int64_t B = target.shape()[0], K = n_targets();
     const Value around_mean = reduce_sum(target * target, {0});  // [K]; the mean is 0
     t.metrics.push_back({"r2", around_mean - reduce_sum(square, {0}), around_mean});
-    double largest = 0;  // in the largest unit, whose square may be beyond f32
+    double largest = 0;  // largest scale, because its square may exceed f32
     for (const ZScore& scale : scales_) largest = std::max(largest, scale.deviation);
     Tensor units(DType::f32, {K});
     for (std::int64_t k = 0; k < K; ++k) units.set(k, scales_[static_cast<std::size_t>(k)].deviation / largest);

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::int64_t k_most_layers = 64;
 
-// What the layers so far have made.
+// The state of a network during construction, after the layers so far.
 struct Chain {
   Scope& scope;
   Value x;
   std::span<const Value> initial;    // of all recurrent layers; empty: zeros
   std::vector<Value> states = {};    // after the last step
-  bool bidirectional = false;        // the last recurrent layer
+  bool bidirectional = false;        // of the last recurrent layer
   bool is_stream = false;
 };
 
@@ -58,14 +58,14 @@ void append_pooled(Chain& c, const SequentialLayer& layer) {
   if (!c.is_stream) c.x = pooled(c.scope, c.x, layer.kind, c.bidirectional).output;
 }
 
-// What a layer reads, and what it leaves.
+// The input form of a layer. `vector` also accepts steps.
 enum class Form : std::uint8_t { ids, steps, vector };
 struct KindRow {
   std::string_view kind;
   void (*append)(Chain&, const SequentialLayer&);
-  Form reads;       // vector: also steps
+  Form reads;       // vector: also accepts steps
   bool pools = false;
-  bool reads_all = false;  // steps, so that a stream cannot
+  bool reads_all = false;  // needs all steps, so it cannot run as a stream
 };
 constexpr KindRow k_kinds[] = {{"embedding", append_embedding, Form::ids},
                                {"recurrent", append_recurrent, Form::steps},
@@ -102,7 +102,7 @@ bool is_pooled(const Sequential& model) {
                              [](const SequentialLayer& l) { return row_of(l, ErrorKind::input_file).pools; });
 }
 
-// Whether a stream can run it.
+// True if a stream can run the model.
 bool is_causal(const Sequential& model) {
   return std::ranges::none_of(model.layers, [](const SequentialLayer& l) {
     return row_of(l, ErrorKind::input_file).reads_all || (l.kind == "recurrent" && l.model.bidirectional);
@@ -130,7 +130,7 @@ Value build(Chain& chain, const Sequential& model) {
   return chain.x;
 }
 
-// Shapes [slots,B,size] of the states of all layers.
+// Returns the shapes [slots,B,size] of the states of all layers.
 std::vector<Shape> state_shapes(const Sequential& model, std::int64_t batch) {
   std::vector<Shape> shapes;
   for (const SequentialLayer& layer : model.layers)

@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// Throw Error(input_file) on incomplete metadata, and Error(unsupported) on a stream of a model that reads the future.
+// Throw Error(input_file) on incomplete metadata, and Error(unsupported) on a stream of a model that is not causal.
 Inference sequential_inference(const Metadata& metadata);
 StreamModel sequential_stream(const Metadata& metadata);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of texts and summaries: lengths, what the limits cut, unknown words and how many of them can be copied.
+// Checks of texts and summaries: lengths, truncation, unknown words and the share of them that can be copied.
 #include <algorithm>
 #include <array>
 
@@ -14,12 +14,12 @@ namespace {
 
 struct Seen {
   std::array<DataChecker::Known, 3> source, target;  // by split
-  std::int64_t unknown = 0, copyable = 0;            // unknown tokens of targets; those that the source has
+  std::int64_t unknown = 0, copyable = 0;            // unknown target tokens, and those that occur in the source
   std::int64_t sources_cut = 0, targets_cut = 0;
-  std::vector<std::int64_t> source_tokens, target_tokens;  // of whole texts, also where they are cut
+  std::vector<std::int64_t> source_tokens, target_tokens;  // of whole texts, before truncation
 };
 
-// The length that this share of texts does not exceed.
+// Reports quantiles of the lengths.
 void quantiles(DataChecker& c, const std::string& what, std::vector<std::int64_t> lengths) {
   if (lengths.empty()) return;
   std::sort(lengths.begin(), lengths.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts into summaries.
+// The summarize task.
 #include <algorithm>
 
 #include "core/support/text/in_quotes.h"
@@ -59,7 +59,7 @@ std::shared_ptr<const PairTask> summarize_of(const SummarizeOptions& o, RecordFi
   SplitRows rows = summary_rows(file, reader, o);
   PairCoder coder = summary_coder(file, reader, rows[0], o, o.pointer, fitted);
   AttentionNetwork network = network_of(o, o, coder);
-  network.sources = network.targets;  // the source has no end, but one vocabulary serves both sides
+  network.sources = network.targets;  // the source has no end token, but both sides share one vocabulary
   network.chunk = o.chunk;
   network.shared_embedding = o.shared_embedding;
   return make_text_pairs({.task = "summarize",

@@ -10,12 +10,12 @@
 
 namespace unroll {
 
-// The reader of a summarize task's files.
+// Returns the reader of a summarize task's files.
 PairsReader summary_reader(const SummarizeOptions& options, const std::string& name);
-// The rows of an indexed file by split: by the cells of data.split, or as split_rows. Throws Error(input_file) with the
-// line on another cell than train, validation or test.
+// Assigns the rows of an indexed file to splits: by the cells of data.split, or like split_rows. Throws
+// Error(input_file), with the line, on a cell other than train, validation or test.
 SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const SummarizeOptions& options);
-// Of sources and targets: trained on the training set, or from the metadata of a trained model.
+// Returns the coder of sources and targets: trained on the training set, or from the metadata of a trained model.
 PairCoder summary_coder(const RecordFile& file, const PairsReader& reader, const std::vector<std::int64_t>& train,
                         const SummarizeOptions& options, bool copies, const Metadata& fitted = {});
 

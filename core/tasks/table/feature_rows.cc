@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table as features: in training and where raw rows are predicted.
+// Features of table rows, for training and for the prediction of raw rows.
 #include <algorithm>
 #include <cmath>
 
@@ -11,11 +11,11 @@ namespace unroll {
 
 namespace {
 
-// Fills the gaps of values[first], values[first + stride], ... from what stands before them, or on a line between both
-// sides. Gaps before the first value stay, but for `interpolate`.
+// Fills the gaps of values[first], values[first + stride], ... with the previous value, or by linear interpolation.
+// Gaps before the first value are filled only by interpolation.
 void fill_along(std::span<double> values, std::size_t first, std::size_t stride, bool interpolate) {
   double before = std::nan("");
-  std::size_t open = first;  // the first gap behind `before`
+  std::size_t open = first;  // the first gap after `before`
   for (std::size_t i = first; i < values.size(); i += stride) {
     if (std::isnan(values[i])) continue;
     for (std::size_t gap = open; gap < i; gap += stride) {
@@ -52,7 +52,7 @@ void put_sequence(std::span<const double> values, std::span<float> x, std::int64
     x[(i / width * rows + row) * width + i % width] = static_cast<float>(values[i]);
 }
 
-// Welford's method, by column.
+// Adds a row by Welford's method, column by column.
 void FeatureFit::add(std::span<const double> values) {
   for (std::size_t f = 0; f < values.size(); ++f) {
     if (std::isnan(values[f])) continue;

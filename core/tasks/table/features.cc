@@ -13,7 +13,7 @@ namespace unroll {
 
 namespace {
 
-// What models had before their columns had names.
+// Column names of models that predate column names: their numbers.
 std::vector<std::string> numbered_columns(std::int64_t n) {
   constexpr std::int64_t k_most = 65536;
   if (n < 1 || n > k_most)
@@ -56,7 +56,7 @@ void Features::put(Metadata& m) const {
   m["missing"] = missing;
   m["divide"] = exact_text(divide);
   m["normalize"] = normalize ? "1" : "0";
-  if (!normalize && missing == "error") return;  // nothing reads them
+  if (!normalize && missing == "error") return;  // the statistics are not used
   put_numbers(m, "mean", mean);
   put_numbers(m, "deviation", deviation);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The features of a table's rows as a classifier reads them: which columns, in which steps, filled and scaled how. The
-// same for training and, from a model's metadata, for new files.
+// The features of table rows: columns, steps, filling and scaling. They are the same in training and, from a model's
+// metadata, for new files.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace unroll {
 
 struct Features {
-  std::vector<std::string> columns;  // by feature: names, or numbers in a file without a header
+  std::vector<std::string> columns;  // by feature: names, or numbers for files without a header
   std::int64_t steps = 1;            // features are steps * width()
   std::string missing = "error";     // see TableRowsOptions
   double divide = 1;
@@ -28,24 +28,24 @@ struct Features {
   void put(Metadata& metadata) const;
 
   std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
-  // Values as they stand in a row, NaN where missing: filled and scaled.
+  // Fills and scales the values of a row, NaN where missing.
   void apply(std::span<double> values) const;
-  // The same scaling inside a graph, of x [T,B,width()] without missing values.
+  // Scales x [T,B,width()] without missing values in a graph.
   Value scaled(Value x) const;
 };
 
-// A list of n numbers. Throws Error(input_file) where it holds something else.
+// Write and read a list of n numbers. Throws Error(input_file) on any other content.
 void put_numbers(Metadata& metadata, const std::string& key, std::span<const double> values);
 std::vector<double> get_numbers(const Metadata& metadata, const std::string& key, std::size_t n);
 
-// Names of the target columns of a model: of `targets`, or of the one `label`.
+// Returns the target columns of a model: those of `targets`, or the single `label`.
 std::vector<std::string> get_targets(const Metadata& metadata);
-// What a cell of a target column says: "2", "2.0" and " 2" are one class.
+// Returns the class text of a target cell: "2", "2.0" and " 2" are one class.
 std::string target_text(std::string_view cell);
-// The values of row b of B, T * I of them, into x [T,B,I].
+// Copies the T * I values of row b of B into x [T,B,I].
 void put_sequence(std::span<const double> values, std::span<float> x, std::int64_t b, std::int64_t B, std::int64_t I);
 
-// The mean and deviation of every column over the values shown, NaN left out; 0 and 1 where there are none.
+// Computes the mean and deviation of every column, without NaN; 0 and 1 if there are no values.
 class FeatureFit {
  public:
   explicit FeatureFit(std::size_t n) : count_(n), mean_(n), square_(n) {}

@@ -12,7 +12,7 @@ RowPredictor::RowPredictor(const Metadata& metadata, const TensorMap& parameters
                            std::string_view who, std::int64_t n, Value (*finish)(Value answers))
     : backend_(backend), who_(who), network_(TableNetwork::of(metadata)), n_(n), finish_(finish),
       constants_(constants_of(parameters)) {
-  program(1);  // so that what does not fit together is refused here
+  program(1);  // checks early that metadata and parameters match
 }
 
 // x f32 [T,B,I] -> outputs [B,n]

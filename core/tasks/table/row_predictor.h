@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of a trained model to rows of a table.
+// Predictions of a trained model for table rows.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ namespace unroll {
 
 class RowPredictor {
  public:
-  // `who` stands in messages. The network has n answers for each row; `finish` makes the outputs [B,n] of them.
+  // `who` appears in messages. The network has n answers per row; `finish` converts them to the outputs [B,n].
   RowPredictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend, std::string_view who,
                std::int64_t n, Value (*finish)(Value answers));
 
   const Features& features() const { return network_.features; }
-  // Rows of T * I values as they stand in the data, NaN where one is missing. Throws Error(usage) on another number of
-  // values and on infinite ones. `take` sees the outputs of each row.
+  // Predicts rows of T * I values as in the data, NaN where missing, and calls `take` with the outputs of each row.
+  // Throws Error(usage) on a wrong number of values and on infinite ones.
   void predict(std::span<const std::vector<double>> rows,
                const std::function<void(std::size_t row, std::span<const float> outputs)>& take);
 

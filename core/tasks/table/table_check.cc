@@ -43,11 +43,11 @@ void NumberCheck::report(DataChecker& c) const {
 
 namespace {
 
-// The columns of a table with targets, and which of its features never change.
+// The columns of a table with targets, and its constant features.
 struct Columns {
   std::vector<std::size_t> targets, features;
   std::vector<std::string> first;  // the first row
-  std::vector<bool> same;          // as in the first row, by column
+  std::vector<bool> same;          // by column: equals the first row so far
 
   Columns(const TableRowsOptions& o, std::span<const std::string> names, const CsvReader& reader,
           std::span<const std::string> cells)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of tables: cells that must be numbers, rows of features with targets.
+// Checks of tables: numeric cells, rows of features with targets.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace unroll {
 
-// Cells that must be numbers. Those that are not are told apart by column and by what to do about them.
+// Checks cells that must be numbers. Faults are grouped by column and advice.
 class NumberCheck {
  public:
   explicit NumberCheck(bool gaps_allowed)
       : missing_(gaps_allowed ? CsvReader::Missing::as_nan : CsvReader::Missing::refused) {}
-  // NaN where there is none.
+  // Returns the number in a cell, or NaN.
   double see(const CsvReader& reader, const std::string& cell, std::size_t line, std::size_t column);
   void report(DataChecker& checker) const;
   bool all_read() const { return bad_ == 0; }
@@ -26,7 +26,7 @@ class NumberCheck {
  private:
   struct Fault {
     std::size_t column;
-    std::string next, first;  // what to do, and the reader's words for the first cell
+    std::string next, first;  // the advice, and the reader's message for the first cell
     std::int64_t n = 0;
   };
   CsvReader::Missing missing_;
@@ -35,7 +35,7 @@ class NumberCheck {
 };
 
 using TakeTargets = std::function<void(std::span<const std::string> targets, Split split)>;
-// `take` sees the cells of the target columns of each row; `finish` adds what was found in them.
+// `take` receives the target cells of each row; `finish` adds the findings about them.
 DataCheck check_table_rows(const TableRowsOptions& options, std::span<const std::string> targets,
                            std::shared_ptr<const Vfs::Reader> file, const std::string& name, const TakeTargets& take,
                            const std::function<void(DataChecker&)>& finish);

@@ -11,7 +11,7 @@ CsvFormat format_as_trained(const Metadata& m, const std::vector<std::string>& c
   CsvFormat format;
   if (m.contains("data.header")) {
     format = CsvFormat::of(get_text(m, "data.header"), get_text(m, "data.separator"), missing);
-  } else {  // an older model: a separator that is not found by itself was set
+  } else {  // an older model: it used a separator that detection does not find
     format.missing = missing;
     const auto at = m.find("separator");
     constexpr std::string_view k_found = "\t;,";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form of a training file in a model's metadata. Files that the model reads later are read in the same way.
-//   header          "1" or "0": whether the file had a header
+// The format of a training file in a model's metadata. Files for the model are later read in the same way.
+//   header          "1" or "0": presence of a header
 //   separator       its separator
 //   file_columns    its number of columns
-//   data.header, data.separator, missing_values   the settings that it was read with
+//   data.header, data.separator, missing_values   the settings of the config
 #pragma once
 
 #include "core/data/table/csv.h"
@@ -21,7 +21,7 @@ void put_table_form(Metadata& m, const CsvReader& reader, const TableOptions& op
   m["data.separator"] = options.separator;
   m["missing_values"] = entry_lines(options.missing_values);
 }
-// `columns`: those that the model reads.
+// `columns`: the columns that the model reads.
 CsvFormat format_as_trained(const Metadata& metadata, const std::vector<std::string>& columns);
 KnownTable known_table(const Metadata& metadata);
 

@@ -19,7 +19,7 @@ Value TableNetwork::answers(Scope& scope, Value x, std::int64_t n) const {
 
 Inference TableNetwork::inference(const std::string& name, std::int64_t n,
                                   const std::function<Value(Value)>& finish) const {
-  // A row is standardized column by column, so it has as many steps as in training.
+  // Standardization is by column, so a row has the same number of steps as in training.
   const bool by_column = features.normalize && features.steps > 1;
   const Axis steps = by_column ? fixed(features.steps) : any("T");
   return {.inputs = {{"x", DType::f32, {steps, any("B"), fixed(features.width())}}},

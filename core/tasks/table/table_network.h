@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of the tasks on rows of a table: one answer for each sequence. Needed by running a trained model.
+// The network of the tasks on table rows: one answer per sequence. Trained models also run it.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ struct TableNetwork {
   RecurrentModelOptions model;
   std::string pooling;  // of the outputs over time
 
-  // From the task's metadata.
+  // Reads the task's metadata.
   static TableNetwork of(const Metadata& metadata);
   // x f32 [T,B,I] as sequences of `features` -> [B,n].
   Value answers(Scope& scope, Value x, std::int64_t n) const;
-  // x as it stands in the data, without missing values -> the output `name` [B,n], `finish` of the answers.
+  // x as in the data, without missing values -> the output `name` [B,n]: `finish` applied to the answers.
   Inference inference(const std::string& name, std::int64_t n, const std::function<Value(Value)>& finish) const;
-  // The answers after each step. Throws Error(unsupported) where they need the whole sequence.
+  // Returns the answers after each step. Throws Error(unsupported) if they need the whole sequence.
   StreamModel stream(std::int64_t n) const;
 };
 

@@ -137,18 +137,18 @@ void TableRows::choose_columns(std::span<const std::string> targets) {
   features_.normalize = options_.normalize;
 }
 
-// The columns of the model, which those that the options name must be.
+// Finds the columns of the model; columns named in the options must be the same.
 void TableRows::find_columns(std::span<const std::string> targets) {
   features_ = Features::of(fitted_);
   const std::vector<std::string> of_model = get_targets(fitted_);
   std::vector<std::string> columns = features_.columns;
   columns.insert(columns.end(), of_model.begin(), of_model.end());
   const KnownTable known = known_table(fitted_);
-  places_ = places_in(reader_, columns, known, /*may_be_alone=*/!known.has_header);  // where is the target?
+  places_ = places_in(reader_, columns, known, /*may_be_alone=*/!known.has_header);  // finds the target
   const auto behind = places_.begin() + static_cast<std::ptrdiff_t>(features_.columns.size());
   targets_.assign(behind, places_.end());
   places_.erase(behind, places_.end());
-  if (of_model.empty())  // an older model does not name them
+  if (of_model.empty())  // older models do not name the targets
     for (const std::string& column : targets) targets_.push_back(reader_.column(column));
   require_named(targets, targets_, words_.key);
   require_named(options_.columns, places_, "data.columns");
@@ -158,7 +158,7 @@ void TableRows::find_columns(std::span<const std::string> targets) {
   if (options_.steps > 0) require_as_trained(fitted_, file_.name(), "steps", std::to_string(options_.steps));
 }
 
-// Columns that a config names are those that the model reads. It may name none.
+// Throws if a config names other columns than the model reads. It may name none.
 void TableRows::require_named(std::span<const std::string> named, std::span<const std::size_t> read,
                               const std::string& key) const {
   const bool names_none = std::ranges::all_of(named, [](const std::string& name) { return name.empty(); });

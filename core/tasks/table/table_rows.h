@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table whose rows are sequences with targets, such as a label, as a task in training reads it.
+// Training data of the table tasks: rows that are sequences with targets, such as a label.
 #pragma once
 
 #include <functional>
@@ -18,23 +18,23 @@
 
 namespace unroll {
 
-// Words of a task in messages.
+// Names of a task in messages.
 struct TableWords {
   std::string task;    // "classify"
-  std::string target;  // "label": what a target column has
-  std::string key;     // "data.label", which names it
-  bool is_text = false;  // then a missing target is an empty cell, or a word that the config names
+  std::string target;  // "label": the kind of target
+  std::string key;     // "data.label": its config key
+  bool is_text = false;  // true: an empty cell, or a word that the config names, is a missing target
 };
 
 class TableRows : public SplitExamples, public SplitTableRows {
  public:
-  // `fitted`: the metadata of a model, whose columns are read in its way; empty in training.
+  // `fitted`: the metadata of a trained model, whose columns are read; empty in training.
   TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted);
 
   using TakeCells = std::function<void(std::span<const std::string> cells, std::size_t line)>;
-  // Reads the file once, checks its features and shows each row. `targets` are columns by name or number, "" the last.
+  // Reads the file once, checks its features and passes each row to `take`. `targets`: names or numbers, "" the last.
   void read(std::span<const std::string> targets, const TakeCells& take);
-  // Draws the splits, then fits the features to the training set unless they are those of a model.
+  // Draws the splits, then fits the features to the training set unless the model has them.
   void draw_splits();
 
   const CsvReader& reader() const { return reader_; }
@@ -42,7 +42,7 @@ class TableRows : public SplitExamples, public SplitTableRows {
   const Features& features() const { return features_; }
   const std::vector<std::size_t>& targets() const { return targets_; }  // columns
   std::vector<std::string> target_names() const;
-  // The cells of the target columns in a record.
+  // Returns the target cells of a record.
   std::vector<std::string> targets_in(std::string_view record) const;
 
   const std::vector<std::int64_t>& rows(Split split) const { return rows_[static_cast<std::size_t>(split)]; }
@@ -50,15 +50,15 @@ class TableRows : public SplitExamples, public SplitTableRows {
   std::int64_t n_batches_of(Split split) const { return (n_examples(split) + batch_ - 1) / batch_; }
   void for_each_record(Split split, const std::function<void(std::string_view record)>& take) const;
   void for_each_row(Split split, const TakeRow& take) const override;
-  // x f32 [T,B,I] of a batch; `take` sees its records b = 0 ... B - 1.
+  // Returns x f32 [T,B,I] of a batch; calls `take` with its records b = 0 ... B - 1.
   Tensor inputs(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                 const std::function<void(std::int64_t b, std::string_view record)>& take) const;
   std::int64_t batch_rows(Split split, std::int64_t index) const {  // B
     return std::min(batch_, n_examples(split) - index * batch_);
   }
 
-  void put(Metadata& metadata) const;  // the form of the file, and its features
-  // What was found in the file; `of_targets` is about the targets.
+  void put(Metadata& metadata) const;  // the format of the file, and its features
+  // Returns the notes about the file; `of_targets` describes the targets.
   std::vector<std::string> notes_on(const std::string& of_targets) const;
 
  private:
@@ -74,7 +74,7 @@ class TableRows : public SplitExamples, public SplitTableRows {
   std::int64_t batch_;
   TableWords words_;
   Metadata fitted_;
-  RecordFile file_;  // of a row each
+  RecordFile file_;  // one record per row
   CsvReader reader_;
   std::vector<std::size_t> targets_, places_;  // columns of the targets and of the features
   Features features_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines into lines, each side with a vocabulary of its own.
+// The translate task: lines to lines, with a vocabulary for each side.
 #include "core/tasks/check/text_checks.h"
 #include "core/tasks/decode/text_pairs.h"
 
@@ -62,7 +62,7 @@ DataCheck check_data(const TranslateOptions& o, DataSource from, const std::stri
     data.count(c);
     c.lengths(rows, "bytes per pair");
     c.duplicates(rows);
-    const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank stays with its word
+    const std::string before = o.tokens == "words" || o.tokens == "bpe" ? " " : "";  // a blank belongs to the next word
     for (const auto& part : {std::pair(&TextPair::source, "source "), std::pair(&TextPair::target, "target ")}) {
       const auto side = part.first;
       const Tokenizer tokenizer = pair_tokenizer(file, reader, data.train(), {&part.first, 1}, o, o.tokens);

@@ -18,9 +18,9 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Converts exactly: F16 and BF16 become f32, integers i32, into which they must fit. Throws Error(input_file), which
-// names the tensor, on other types (F8, C64, ...), and on: headers above 100,000,000 bytes or the file size, gaps,
-// overlaps, overflowing sizes, duplicate keys, more than 2^20 entries or 6 dimensions, nesting deeper than 64.
+// Converts exactly: F16 and BF16 become f32; integers become i32 and must fit. Throws Error(input_file), which names
+// the tensor, on other types (F8, C64, ...). Also throws on headers above 100,000,000 bytes or the file size, gaps,
+// overlaps, overflowing sizes, duplicate keys, more than 2^20 entries or 6 dimensions, and nesting deeper than 64.
 UNROLL_API TensorFile parse_safetensors(std::span<const std::byte> file, const std::string& name);
 UNROLL_API TensorFile load_safetensors(const std::string& path, Vfs& vfs = disk());
 UNROLL_API Result<TensorFile> try_load_safetensors(const std::string& path, Vfs& vfs = disk()) noexcept;

@@ -18,12 +18,12 @@
 
 namespace unroll {
 
-// Which layer of the model a node belongs to, and which part of an update. Reports and messages name it; results do not
-// depend on it. graph_hash, print_graph and CSE ignore it.
+// The model layer and the phase of an update that a node belongs to. Reports and messages name them; results do not
+// depend on them. graph_hash, print_graph and CSE ignore them.
 struct Origin {
   enum class Phase : std::uint8_t { forward, backward, update, communication };
-  // "encoder.l0". Empty: of no layer, or of several. In the body of a composite a layer that begins with a dot is
-  // relative to the composite's layer: ".l1" of an lstm in "encoder" is "encoder.l1".
+  // "encoder.l0"; empty: no layer, or several. In the body of a composite, a layer that begins with a dot is relative
+  // to the composite's layer: ".l1" of an lstm in "encoder" is "encoder.l1".
   std::string layer;
   Phase phase = Phase::forward;
   friend bool operator==(const Origin&, const Origin&) = default;
@@ -60,8 +60,8 @@ class UNROLL_API Graph {
                             std::shared_ptr<const Graph> body = nullptr);
   Value append_one(Op op, std::span<const Value> inputs, Attributes attributes = {},
                    std::shared_ptr<const Graph> body = nullptr);
-  // A copy of `node` of `source` with these operands: its op, attributes, body and origin. Operands that have the types
-  // of those in `source` are not checked again.
+  // Copies `node` of `source` with new operands; keeps its op, attributes, body and origin. Operands with the types of
+  // those in `source` are not checked again.
   std::vector<Value> append_copy(const Graph& source, const Node& node, std::span<const Value> inputs);
 
   std::span<const Node> nodes() const { return nodes_; }
@@ -88,9 +88,9 @@ class UNROLL_API Graph {
   std::optional<Origin> origin_;
 };
 
-// Nodes appended to `graph` while this lives have this origin. In another scope, an empty layer is that of the outer
-// scope, a relative one continues it, and the later phase counts. Outside of all scopes a node has the origin of its
-// operands: the layer of the parameters among them if there are any.
+// Sets the origin of nodes appended to `graph` during its lifetime. In nested scopes, an empty layer inherits the outer
+// one, a relative layer continues it, and the later phase counts. Outside all scopes, a node has the origin of its
+// operands: the layer of the parameters among them, if any.
 class UNROLL_API OriginScope {
  public:
   OriginScope(Graph& graph, const Origin& origin);
@@ -115,7 +115,7 @@ UNROLL_API std::shared_ptr<Graph> parse_graph(std::string_view text);
 UNROLL_API std::string graph_to_dot(const Graph& graph);
 
 // Checks the numbered rules in docs/conventions.md. Throws Error(graph) with the first violated rule.
-enum class Stage { built, planned };  // planned: only claimed composite and gradient nodes are left
+enum class Stage { built, planned };  // planned: only claimed composite and gradient nodes remain
 UNROLL_API void verify(const Graph& graph, Stage stage = Stage::built);
 
 // The definition of a composite or gradient node in simpler ops, with the node's inputs and outputs in order. Throws

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that append nodes to a graph. All arguments of a call belong to the same graph. Each function checks dtypes
-// and shapes and throws Error(type|shape). Letters: T time, B batch, I input, H hidden, P output of a recurrent layer
+// and shapes, and throws Error(type|shape). Letters: T time, B batch, I input, H hidden, P output of a recurrent layer
 // (projection, or H), L layers, D directions, G gates, V classes, E embedding.
 #pragma once
 
@@ -78,7 +78,7 @@ UNROLL_API Value reduce_max(Value x, Ints axes, bool keep = false);
 UNROLL_API Value argmax(Value x, int axis);
 UNROLL_API Value sum(Value x);   // over all axes -> scalar
 UNROLL_API Value mean(Value x);  // over all axes -> scalar
-// sum(x * mask) / max(sum(mask), 1) where mask is not 0; the others may be NaN. mask f32 or b8, broadcastable to x
+// sum(x * mask) / max(sum(mask), 1). Elements with mask 0 may be NaN. mask f32 or b8, broadcastable to x
 UNROLL_API Value masked_mean(Value x, Value mask);
 
 UNROLL_API Value gather(Value table, Value indices);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs of a fused_reduction node that are sums over rows: attribute "sums" lists them, "sum_rows" is how many rows
-// each row of such an output adds up, one after the other from zero. [L, W] becomes [rows / sum_rows, W], so that the
-// order of summation does not depend on who computes which rows.
+// Row sums in fused_reduction nodes. Attribute "sums" lists the outputs that are sums over rows. Attribute "sum_rows"
+// is the number of rows that each output row adds up, in order, from zero. [L, W] becomes [rows / sum_rows, W], so the
+// order of summation does not depend on the assignment of rows to workers.
 #pragma once
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 
 namespace unroll {
 
-// 0: the output has the rows of the group.
+// Returns the rows per sum of an output, or 0 if the output has the rows of its inputs.
 inline std::int64_t rows_per_sum(const Node& fused_reduction, std::size_t output) {
   const Ints sums = fused_reduction.attributes.get_or<Ints>("sums", {});
   const bool is_sum = std::find(sums.begin(), sums.end(), static_cast<std::int64_t>(output)) != sums.end();
   return is_sum ? fused_reduction.attributes.get<std::int64_t>("sum_rows") : 0;
 }
 
-// The rows of [L, W] that each row of the sum adds up on an axis of their own: [rows / n, n, W].
+// Splits the rows of [L, W] into sums on a separate axis: [rows / n, n, W].
 inline Shape split_rows(const Shape& rows, std::int64_t n) {
   const std::int64_t columns = rows[rows.rank() - 1];
   return {rows.removed(rows.rank() - 1).elements() / n, n, columns};
 }
-// The node that adds them up, of no graph.
+// Returns a reduce_sum node over that axis. The node belongs to no graph.
 inline Node sum_of_split_rows(const Type& sum) {
   Node node;
   node.op = Op::reduce_sum;

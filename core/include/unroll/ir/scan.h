@@ -31,8 +31,8 @@ struct ScanOptions {
   Value lengths;
   Value reset;
   std::int64_t steps = -1;  // required when there are no sequences
-  // With lengths the step reads x [T,B,...] as zeros behind the end of a row (without_padding), unless the caller knows
-  // that it is finite there.
+  // With lengths, the step reads zeros of x [T,B,...] after the end of a row (without_padding). Set this if x is finite
+  // there, to skip the selection.
   bool finite_padding = false;
 };
 struct ScanResult {
@@ -49,8 +49,8 @@ struct StepResult {
   std::vector<Value> outputs;
 };
 using StepFunction = std::function<StepResult(const StepValues&)>;
-// x [T,B,...] with zeros behind the end of each row, lengths i32 [B]. Gradients are zero times x there, and zero times
-// NaN is NaN. Packed loops read no such rows, so they drop the selection. Without lengths, and for integers, this is x.
+// Returns x [T,B,...] with zeros after the end of each row; lengths i32 [B]. Gradients there are zero times x, and zero
+// times NaN is NaN. Packed loops read no such rows and drop the selection. Returns x without lengths, and for integers.
 UNROLL_API Value without_padding(Value x, Value lengths);
 UNROLL_API ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
                            std::span<const Value> constants, const StepFunction& step,

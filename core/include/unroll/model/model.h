@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build models: layers append nodes and create parameters in a Scope. A Cell defines a custom recurrent cell.
+// Model building: layers append nodes and create parameters in a Scope. A Cell defines a custom recurrent cell.
 // Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
 #pragma once
 
@@ -98,11 +98,11 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
          Affects::training}),
 };
 // Builds the stack. `initial`: one value per shape of recurrent_state_shapes, or empty for zeros. An lstm has two
-// states, h and c. Throws Error(usage) on an unknown cell, with a list of the known ones, and on options the cell does
-// not support.
+// states, h and c. Throws Error(usage) on an unknown cell, with a list of the known ones, and on options that the cell
+// does not support.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                            std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
-// The cell of such a stack, for Step::run and cell_layer. Errors as above.
+// Returns the cell of such a stack, for Step::run and cell_layer. Throws as above.
 UNROLL_API Cell recurrent_cell(const RecurrentModelOptions& options);
 UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
 // "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names.

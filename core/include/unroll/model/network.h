@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network as one function, for training (make_task) and for inference (Model).
+// A network as a function, for training (make_task) and for inference (Model).
 #pragma once
 
 #include <cstdint>
@@ -30,24 +30,24 @@ class UNROLL_API Inputs {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-// Whether step t of row b exists, t < lengths[b]: b8 [T,B] for lengths i32 [B] and T = steps. masked_mean takes it.
+// Returns the mask t < lengths[b], b8 [T,B], for lengths i32 [B] and T = steps. Use it with masked_mean.
 UNROLL_API Value sequence_mask(Value lengths, std::int64_t steps);
 
-// Appends a model to the scope's graph and returns its outputs and, for training, its loss. It is called once for each
-// shape of batch, not once per batch. A function that checks `inputs.has("label")` before it builds the loss serves
-// training and inference.
+// Appends a model to the scope's graph. Returns its outputs and, for training, its loss. It is called once per batch
+// shape, not once per batch. A function that checks `inputs.has("label")` before it builds the loss serves training and
+// inference.
 using Network = std::function<TaskGraph(Scope& scope, const Inputs& inputs)>;
 
 // A task for Trainer. The metadata is stored with the model.
 UNROLL_API std::shared_ptr<const Task> make_task(TensorDataset dataset, Network network,
                                                  std::map<std::string, std::string> metadata = {});
-// For a training loop of your own (Trainer::update): a task without data. The example shows names, types and shapes of
-// the inputs; its values are not read.
+// Creates a task without data, for a custom training loop (Trainer::update). The example shows names, types and shapes
+// of the inputs; its values are not read.
 UNROLL_API std::shared_ptr<const Task> make_task(Batch example, Network network,
                                                  std::map<std::string, std::string> metadata = {});
 
-// A network with its trained parameters, ready to run on tensors. The parameters are constants that the backend packs
-// once for each shape of inputs. One thread at a time.
+// A network with its trained parameters, ready to run on tensors. The parameters are constants; the backend packs them
+// once for each input shape. Use it from one thread at a time.
 class UNROLL_API Model {
  public:
   // Parameters by PyTorch's names: load_model(path).tensors, or Trainer::parameters(). The backend must outlive the
@@ -57,8 +57,8 @@ class UNROLL_API Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // TaskGraph::outputs by name. New shapes are compiled first. Throws Error(input_file) when parameters are missing,
-  // unknown or of another shape than the network's, and Error(usage | shape | type) on inputs that do not fit.
+  // Returns TaskGraph::outputs by name. Compiles new shapes first. Throws Error(input_file) when parameters are
+  // missing, unknown or of the wrong shape, and Error(usage | shape | type) on inputs that do not fit.
   TensorMap run(const TensorMap& inputs);
   Result<TensorMap> try_run(const TensorMap& inputs) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streaming inference. A Stream owns the weights of a model and the state of its lanes. Each call processes one step or
-// a chunk of steps. On the cpu backend a call allocates no memory; with one_thread it also takes no lock and stays in
+// a chunk of steps. On the cpu backend a call allocates no memory. With one_thread it also takes no lock and stays in
 // the caller's thread. Shapes: T steps, B lanes, I inputs, O outputs. All arrays are dense and row-major.
 #pragma once
 
@@ -23,21 +23,22 @@ namespace unroll {
 struct StreamModel {
   DType input = DType::f32;  // f32: x [T,B,I]; i32: ids [T,B]
   std::int64_t inputs = 0;   // I; ignored for ids
-  // The shapes of the states for a number of lanes, each f32 [slots, B, size]. A new stream starts from zeros.
+  // Returns the shapes of the states for a number of lanes, each f32 [slots, B, size]. A new stream starts from zeros.
   std::function<std::vector<Shape>(std::int64_t lanes)> state_shapes;
   // Returns y [T,B,O] and the states after the last step. The scope is not in training mode.
   std::function<CellLayerResult(Scope& scope, Value x, std::span<const Value> states)> build;
 };
-// y is the output of the last layer. Throws Error(unsupported) for a bidirectional model, which needs future inputs.
+// Returns the stream of recurrent layers; y is the output of the last layer. Throws Error(unsupported) for a
+// bidirectional model, which needs future inputs.
 UNROLL_API StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t inputs);
 UNROLL_API StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options, std::int64_t inputs);
 
 struct StreamOptions {
   std::int64_t lanes = 1;                   // B: independent sequences that advance together
-  std::int64_t chunk = 1;                   // T: a call takes one step or this many
-  WeightFormat weights = WeightFormat::f32;  // see backend.h for the loss of precision
-  // False: the threads of the backend share each step. This is faster when the weights do not fit the cache of one
-  // core. Threads wait by spinning, and sleep between calls that are far apart.
+  std::int64_t chunk = 1;                   // T: a call takes one step or T steps
+  WeightFormat weights = WeightFormat::f32;  // see types.h for the loss of precision
+  // False: the threads of the backend share each step. This is faster when the weights exceed the cache of one core.
+  // Threads spin while they wait, and sleep between distant calls.
   bool one_thread = true;
 };
 
@@ -46,10 +47,10 @@ struct SourceOptions {
   WeightFormat weights = WeightFormat::f32;
   std::string name = "Model";               // of the class
   std::string title = "A recurrent model";  // a comment at the top, one line
-  bool separate_weights = false;            // in a binary file of their own, which the class loads
+  bool separate_weights = false;            // write the weights to a separate binary file, which the class loads
 };
-// A model as one C++17 header, see unroll/passes/cxx_source.h. Throws as a Stream does, and Error(unsupported) for a
-// step that has no C++ form.
+// Generates a model as one C++17 header, see unroll/passes/cxx_source.h. Throws as a Stream does, and
+// Error(unsupported) for a step that has no C++ form.
 UNROLL_API CxxSource stream_source(const StreamModel& model, const TensorMap& parameters,
                                    const SourceOptions& options = {});
 
@@ -71,7 +72,7 @@ class UNROLL_API Stream {
   std::int64_t ids() const;      // ids are 0 .. ids() - 1; 0: the model reads no ids, or any
   std::int64_t outputs() const;  // O
 
-  // The calls of one step with their times.
+  // Returns the calls of one step with their times.
   std::vector<ReportLine> report() const;
 
   // Processes x [T,B,I] or ids [T,B] and writes y [T,B,O]; T is 1 or chunk(). Returns false, and changes nothing, when

@@ -43,7 +43,7 @@ struct ParameterSpec {
 // machine and backend, in any order.
 UNROLL_API TensorMap initialize(std::span<const ParameterSpec> parameters, std::uint64_t seed);
 
-// Origin::layer of what follows the last layer of a task: the loss and the metrics.
+// Origin::layer of the nodes after a task's last layer: the loss and the metrics.
 inline constexpr const char* k_loss_layer = "loss";
 
 // The place in a model where layers add parameters. Scopes made by child() share one registry and prefix the names.
@@ -54,7 +54,7 @@ class UNROLL_API Scope {
   Graph& graph() const;
   bool training() const;  // dropout is active only if true
   DType dtype() const;
-  Scope child(std::string_view prefix) const;  // names become "prefix.name"
+  Scope child(std::string_view prefix) const;  // child names become "prefix.name"
   std::string path() const;                    // "encoder.l0"; empty at the root
 
   // Returns the parameter as a graph input. Later calls with the same name return the same value. Throws Error(shape)
@@ -64,12 +64,12 @@ class UNROLL_API Scope {
   void use_key(Value key);           // call before anything is drawn
   std::int64_t next_rng_stream() const;    // reserves an RNG stream
   const std::vector<ParameterSpec>& parameters() const;
-  // Adds a float scalar to the task's loss, in training only. `weight`, a float scalar, is what the penalty is a mean
-  // over, such as a number of steps: penalties of accumulated batches are averaged by it. Empty: by the weight of the
-  // loss.
+  // Adds a float scalar to the task's loss, in training only. If the penalty is a mean, `weight` is its count as a
+  // float scalar, such as the number of steps. Accumulated batches average their penalties by this weight. Empty: use
+  // the weight of the loss.
   void add_penalty(Value penalty, Value weight = {});
   const std::vector<Value>& penalties() const;
-  const std::vector<Value>& penalty_weights() const;  // of each penalty; null: none of its own
+  const std::vector<Value>& penalty_weights() const;  // of each penalty; null: the weight of the loss
 
  private:
   struct Registry;

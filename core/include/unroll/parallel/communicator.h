@@ -25,35 +25,34 @@ class UNROLL_API Communicator {
   };
   struct Incoming {
     int from;
-    std::span<std::byte> bytes;  // as many as that rank sends
+    std::span<std::byte> bytes;  // the size that the sender sends
   };
 
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Sends and receives, and returns when all of it is done. Messages from one rank to another arrive in the order in
-  // which they were sent. Throws Error(peer), which names the rank, where a rank has failed or has not answered
-  // within the time limit; nothing can be exchanged after that.
+  // Sends and receives; returns when all messages have arrived. Messages from one rank to another arrive in the order
+  // of sending. Throws Error(peer), which names the rank, when a rank has failed or does not answer within the time
+  // limit. No exchange is possible after that.
   void exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
-  // Tells all other ranks that this one ends with an error: their exchange() throws Error(peer) with this text. Does
-  // not throw.
+  // Tells all other ranks that this one has failed: their exchange() throws Error(peer) with this text. Does not throw.
   virtual void fail(const char* text) noexcept = 0;
-  // For a rank that waits for others in another way than by exchange(), such as a device that gets messages of theirs:
-  // look_for_failures() throws Error(peer) where a rank has told that it ends, or this process is asked to end;
-  // name_lost() throws Error(peer) that names ranks which do not answer.
+  // Call these while a device waits for messages outside exchange(). look_for_failures() throws Error(peer) if another
+  // rank has failed or this process was asked to stop. name_lost() throws Error(peer), which names the ranks that do
+  // not answer.
   virtual void look_for_failures() = 0;
   [[noreturn]] virtual void name_lost() = 0;
   virtual double time_limit() const = 0;  // seconds without an answer
-  // Of all exchanges so far.
+  // Totals over all exchanges so far.
   struct Exchanged {
-    double seconds = 0;          // with waiting for ranks that are late
-    double waiting_seconds = 0;  // of these, where measure_waiting() was called
-    double hidden_seconds = 0;   // of these, while this rank computed
+    double seconds = 0;          // including the time spent waiting for late ranks
+    double waiting_seconds = 0;  // part of `seconds`; 0 without measure_waiting()
+    double hidden_seconds = 0;   // part of `seconds` that overlapped with computation
     std::uint64_t sent_bytes = 0;
   };
   Exchanged exchanged() const;
-  // From now on sums begin when all ranks are there, so that waiting for late ones is known apart. It costs messages of
-  // a byte. All ranks call it.
+  // Measures the waiting for late ranks separately: sums then begin when all ranks are ready. Costs one-byte messages.
+  // All ranks must call it.
   void measure_waiting() { measures_waiting_ = true; }
   bool measures_waiting() const { return measures_waiting_; }
   void wait_for_all();
@@ -63,40 +62,40 @@ class UNROLL_API Communicator {
   virtual void transfer(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;  // exchange() calls it
 
  private:
-  mutable std::mutex mutex_;  // of the counts: exchanges may be in another thread
+  mutable std::mutex mutex_;  // guards the counts: another thread may run the exchanges
   Exchanged exchanged_;
   bool measures_waiting_ = false;
 };
 
-// The sum over all ranks of the leaves (micro-batches) of an update, `elements` of f32 or f64 each, in the order of a
-// binary tree over their indices: the same bits for any number of ranks. Rank r holds leaves [ceil(n r / size),
-// ceil(n (r + 1) / size)) of n; `blocks` are its last leaf and, before it, the sums of the fewest blocks that hold the
-// others, where a block has 2^k leaves and begins at a multiple of 2^k. Every rank gets `result`. Each rank adds one
-// slice, and all gather the slices, in 2 log2(size) messages for a power of two. Of a rank whose leaves are one block,
-// 2 (size - 1) / size * elements leave it.
+// Sums the gradients of an update's micro-batches (`leaves`) over all ranks, `elements` of f32 or f64 each. The sum
+// follows a binary tree over the micro-batch indices, so it has the same bits for any number of ranks. Rank r of `size`
+// holds micro-batches [ceil(n r / size), ceil(n (r + 1) / size)) of n. A block has 2^k micro-batches and begins at a
+// multiple of 2^k. `blocks` are the sums of the fewest blocks that cover all but this rank's last micro-batch, then
+// that one. Every rank receives `result`. Each rank adds one slice, then all gather the slices: 2 log2(size) messages
+// per rank for a power of two. A rank whose micro-batches form one block sends 2 (size - 1) / size * elements.
 UNROLL_API void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
                               std::span<const std::byte* const> blocks, std::byte* result);
 
-// One communicator for each of `size` threads of this process. exchange() throws Error(peer) after `seconds` without
-// an answer.
+// Creates one communicator for each of `size` threads of this process. exchange() throws Error(peer) after `seconds`
+// without an answer.
 UNROLL_API std::vector<std::unique_ptr<Communicator>> thread_ranks(int size, double seconds = 60);
 
 struct MpiOptions {
-  double seconds = 300;  // exchange() throws Error(peer) after so long without an answer
-  // Whether this process has been asked to end. A launcher asks all processes when one has died, so exchange() then
-  // waits for 0.3 more seconds only.
+  double seconds = 300;  // exchange() throws Error(peer) after this time without an answer
+  // Returns true if this process was asked to stop. A launcher asks all processes after one has died, so exchange()
+  // then waits only 0.3 s longer.
   std::function<bool()> stops = {};
-  // Called in another thread where the start or the end of MPI does not return in time, because a process has died. It
+  // Called in another thread when the start or the end of MPI does not return in time, because a process has died. It
   // should end this process, as MPI cannot be stopped. Empty: wait.
   std::function<void(const Error&)> stuck = {};
 };
-// Whether mpirun or a launcher like it started this process beside others (not PMI_SIZE=1), by its environment.
+// True if mpirun or a similar launcher started this process with others (not PMI_SIZE=1), according to the environment.
 UNROLL_API bool was_launched_by_mpi();
-// The processes that were launched together. The library is loaded at run time: Open MPI 4 (libmpi.so.40), MPICH 4
-// (libmpich.so.12, libmpi.so.12), or the one that the variable UNROLL_MPI_LIBRARY names. Throws Error(device) where it
-// cannot be loaded or is another one. One at a time; destroying it ends the use of MPI in this process.
+// Connects the processes that were launched together. Loads the library at run time: Open MPI 4 (libmpi.so.40), MPICH 4
+// (libmpich.so.12, libmpi.so.12), or the library that the variable UNROLL_MPI_LIBRARY names. Throws Error(device) when
+// it cannot be loaded or is not supported. Create at most one; its destruction ends the use of MPI in this process.
 UNROLL_API std::unique_ptr<Communicator> mpi_ranks(const MpiOptions& options = {});
-// The MPI libraries that can be loaded, by their own words; empty: none.
+// Returns the version texts of the MPI libraries that can be loaded.
 UNROLL_API std::vector<std::string> mpi_libraries();
 
 }  // namespace unroll

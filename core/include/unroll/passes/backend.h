@@ -3,10 +3,10 @@
 // them. See docs/adding-a-backend.md.
 //
 // A backend may be asynchronous. Uploads, runs and downloads take effect in the order of the calls, which come from one
-// thread at a time. `run` may return before the work is complete; `download` and `wait` return when all earlier work
-// is. An error of submitted work is thrown once, as an Error of its kind, by the next call of upload, download, run,
-// allocate, compile or wait; work submitted after the failed run has no effect. Buffers and executables may be
-// destroyed while submitted work uses them. Destructors do not throw.
+// thread at a time. `run` may return before the work is complete; `download` and `wait` return when all earlier work is
+// complete. The next call of upload, download, run, allocate, compile or wait throws an error of submitted work once,
+// as an Error of its kind. Work submitted after the failed run has no effect. Buffers and executables may be destroyed
+// while submitted work uses them. Destructors do not throw.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class UNROLL_API Executable {
  public:
   virtual ~Executable() = default;
   virtual void run(const Bindings& bindings) = 0;  // may return before the work is complete
-  // These two wait for the runs of this executable, and leave their errors to the next call.
+  // Both functions wait for the runs of this executable, and leave their errors to the next call.
   virtual std::vector<ReportLine> report() const = 0;
   // Bytes held besides the plan's arena: constants, weights packed for the kernels, scratch.
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -66,29 +66,29 @@ class UNROLL_API Backend {
   virtual const Capabilities& describe() const = 0;
   // Called once per composite and gradient node. A (forward, gradient) pair is used only when both nodes are claimed.
   virtual Claim claim(const Graph& graph, const Node& node) const = 0;
-  // The same when the plan has another precision than f32: a backend with kernels for it answers with their format. The
-  // types of the node are f32 all the same, and the kernel converts. By default all is refused.
+  // The same for plans with a precision other than f32. A backend with kernels for it returns their format. The types
+  // of the node remain f32, and the kernel converts. The default refuses all nodes.
   virtual Claim claim_in(const Graph& graph, const Node& node, Precision precision) const;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& buffer, std::size_t offset, std::span<const std::byte> from) = 0;    // copies `from`
   virtual void download(const Buffer& buffer, std::size_t offset, std::span<std::byte> to) = 0;  // waits for the bytes
-  // A buffer that lies in the caller's memory, so that nothing is copied; null where the backend has memory of its own.
-  // The caller keeps the memory until all work with the buffer is complete.
+  // Wraps the caller's memory in a buffer without a copy; null if the backend has separate memory. The caller keeps the
+  // memory until all work with the buffer is complete.
   virtual std::unique_ptr<Buffer> borrow(std::span<std::byte>) { return nullptr; }
-  // The bytes of a buffer where they lie, valid until the next upload or run that writes it, so that nothing is copied;
-  // empty where the backend has memory of its own.
+  // Returns the bytes of a buffer without a copy, valid until the next upload or run that writes it. Empty if the
+  // backend has separate memory.
   virtual std::span<std::byte> host_bytes(Buffer&) { return {}; }
   virtual std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) = 0;
-  virtual void wait() {}  // until all submitted work is complete
-  virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, where it is used
+  virtual void wait() {}  // returns when all submitted work is complete
+  virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, if used
 
  private:
   friend class BackendUse;
   std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
 };
 
-// A backend that must outlive what uses it, such as a Program. get() throws Error(usage) once it has been destroyed, as
-// in Program p(graph, *make_backend("cpu")), whose backend ends with the statement.
+// A reference to a backend that must outlive its user, such as a Program. After the backend's destruction, get() throws
+// Error(usage). Example: Program p(graph, *make_backend("cpu")), whose backend ends with the statement.
 class UNROLL_API BackendUse {
  public:
   BackendUse(Backend& backend) : backend_(&backend), lifetime_(backend.lifetime_) {}
@@ -103,25 +103,26 @@ class UNROLL_API BackendUse {
 class Trace;  // unroll/support/trace.h
 
 struct BackendOptions {
-  int threads = 0;  // of the host; 0: all available processors, but one for plans that are faster on one
+  int threads = 0;  // of the host; 0: all available processors, but one thread for plans that run faster on one
   int device = 0;   // index among the devices of the backend; throws Error(device) when there is no such device
-  // Folder in which a backend keeps compiled kernels, and which algorithms it measured as the fastest, between
-  // processes; empty: nowhere. Other backends ignore it.
+  // Folder in which a backend stores compiled kernels and the fastest measured algorithms across processes. Empty: no
+  // cache. Other backends ignore it.
   std::string cache = {};
-  // Options of one backend by name, see backend_options(). Throws Error(usage), which lists the known names or values.
+  // Backend-specific options by name, see backend_options(). Throws Error(usage) with the known names or values.
   std::map<std::string, std::string> specific = {};
   Trace* trace = nullptr;  // records what each thread does, if the backend supports it; must outlive the backend
-  // This rank of several that train one model (unroll/parallel/communicator.h); must outlive the backend. Null: alone.
-  // `cpu`, `onednn` and `cuda` work with several ranks; the others throw Error(unsupported) when an update is planned.
+  // This rank of several that train one model (unroll/parallel/communicator.h); must outlive the backend. Null: no
+  // other ranks. `cpu`, `onednn` and `cuda` support several ranks; others throw Error(unsupported) when planning an
+  // update.
   Communicator* communicator = nullptr;
 };
-// An entry of BackendOptions::specific that a backend knows.
+// A backend-specific option, an entry of BackendOptions::specific.
 struct BackendOption {
   std::string name;                 // "schedule"
-  std::vector<std::string> values;  // allowed ones; empty: any
+  std::vector<std::string> values;  // allowed values; empty: any
   std::string what;                 // its meaning in one sentence
 };
-// Empty for a backend without options of its own. Throws Error(device) as make_backend does.
+// Returns the backend-specific options, if any. Throws Error(device) as make_backend does.
 UNROLL_API std::vector<BackendOption> backend_options(const std::string& name);
 
 struct BackendStatus {
@@ -131,10 +132,10 @@ struct BackendStatus {
   bool emulated = false;  // Capabilities::emulated
 };
 UNROLL_API std::vector<BackendStatus> list_backends();
-// Devices that plans can be made for without having them: "cuda:sm_90". make_backend takes these names too. Such a
-// backend describes, claims, plans and compiles to a report; allocate and run throw Error(device).
+// Lists devices that plans can be made for without the hardware: "cuda:sm_90". make_backend takes these names too. Such
+// a backend describes, claims, plans and compiles to a report; allocate and run throw Error(device).
 UNROLL_API std::vector<BackendStatus> list_profiles();
-// Throws Error(device), which lists the known backends or profiles.
+// Creates a backend. Throws Error(device), which lists the known backends or profiles.
 UNROLL_API std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOptions& options = {});
 
 }  // namespace unroll

@@ -10,14 +10,14 @@
 namespace unroll {
 
 struct LibraryStatus {
-  std::string backend;   // that opens it
+  std::string backend;   // the backend that opens it
   std::string name;      // "cuDNN"
-  std::string use;       // what it is for, and what happens without it
+  std::string use;       // its purpose, and the effect of its absence
   bool available = false;
-  std::string detail;    // its version; or what is missing, and the fix
+  std::string detail;    // its version, or the missing part and the fix
 };
-// Of the backends of this build, in the order in which a backend opens them. Each is tried, also after one that is
-// missing.
+// Lists the libraries of the backends of this build, in the order in which a backend opens them. Tries each library,
+// also after a missing one.
 UNROLL_API std::vector<LibraryStatus> list_libraries();
 
 }  // namespace unroll

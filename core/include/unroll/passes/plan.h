@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: what passes make of a graph, and backends compile.
+// A plan: the result of the passes on a graph, and the input of a backend's compiler.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ struct Storage {
   Ints strides = {};       // in elements, for a view of a larger value; empty: dense
 };
 
-// What a pass did, or skipped and why. `unroll explain` prints it.
+// A decision of a pass: applied, or skipped with the reason. `unroll explain` prints it.
 struct PassNote {
   std::string pass;   // one of pass_names()
   std::string where;  // the loop; empty: outside all loops
   std::string what;   // "hoisted matmul f32[32,1024]"
   std::string why;
   int count = 1;      // number of identical notes
-  std::string layer;  // Origin::layer; empty: of no layer, or of several
+  std::string layer;  // Origin::layer; empty: no layer, or several
 };
 
 // Adjacent nodes that form independent branches: no branch writes memory that another one reads or writes. Branch b is
@@ -56,8 +56,8 @@ struct Plan {
   std::size_t arena_bytes = 0;
   std::size_t alignment = 64;                   // Capabilities::alignment
   std::vector<std::shared_ptr<const Plan>> bodies;  // [node], null except for scan
-  // [node], a range of the arena. A scan keeps the arena of its body and copies of its state there. A claimed node gets
-  // the scratch_bytes of its claim.
+  // [node], a range of the arena. A scan stores the arena of its body and copies of its state there. A claimed node
+  // receives the scratch_bytes of its claim.
   std::vector<std::size_t> scratch_offset;
   std::vector<std::size_t> scratch_bytes;
   std::vector<Fork> forks;                          // ascending; empty for a backend with one lane

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash to decide whether two plans are equal. Names do not count.
+// A hash for the comparison of plans. It ignores names.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only exception type. The message states what failed, where, and the value; `next` is what to do about it.
+// The only exception type. The message states what failed, the place and the value; `next` says what to do about it.
 #pragma once
 
 #include <exception>
@@ -28,8 +28,8 @@ enum class ErrorKind {
 
 class UNROLL_API Error : public std::exception {
  public:
-  // `who` names the function, op or file. `what` says what is required and what was given. `next` is what to do; it may
-  // be empty. The message is "[who] what. next".
+  // `who` names the function, op or file. `what` states the requirement and the given value. `next` is the advice; it
+  // may be empty. The message is "[who] what. next".
   Error(ErrorKind kind, std::string_view who, std::string_view what, std::string_view next = {});
 
   ErrorKind kind() const { return kind_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a class whose type only its source file knows. It is moved, not copied.
+// State of a class whose type is private to its source file. It is moved, not copied.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An option is declared once. Below a struct of options, k_options has one row for each field that a config can set:
-// the key, the allowed values, the meaning, and whether a resumed run may change it. The default is that of the field.
-// check_options refuses other values; the command reads configs and writes docs/config.md by the same rows.
+// Declarations of options. Below a struct of options, k_options has a row for each field that a config can set: the
+// key, the allowed values, the meaning, and the right of a resumed run to change it. The field's initializer is the
+// default. check_options refuses other values. The command reads configs and writes docs/config.md from these rows.
 //
 //   struct ClipOptions {
 //     double norm = 1;
@@ -28,17 +28,17 @@
 namespace unroll {
 
 struct Allowed {
-  double lowest = 0, highest = 0;  // of numbers, both included
-  std::string_view words = {};     // of texts: separated by '|'; empty: any text
+  double lowest = 0, highest = 0;  // for numbers, both included
+  std::string_view words = {};     // for texts: separated by '|'; empty: any text
 };
 constexpr Allowed between(double lowest, double highest) { return {lowest, highest}; }
 constexpr Allowed from(double lowest) { return {lowest, std::numeric_limits<double>::infinity()}; }
 constexpr Allowed one_of(std::string_view words) { return {.words = words}; }
 inline constexpr Allowed any_value;  // booleans and texts
 
-// Whether a resumed run may change an option. The checkpoint fits whatever a free one is. The model, the data, the
-// state of the optimizer and the position in the data depend on the fixed ones. A split is free where it is a file
-// before and after.
+// The right of a resumed run to change an option. A checkpoint fits any value of a free option. The model, the data,
+// the optimizer state and the position in the data depend on the fixed ones. A free_file split may change from a file
+// to another file.
 enum class AtResume : std::uint8_t { fixed, free, free_file };
 // Options of training have no effect on a trained model.
 enum class Affects : std::uint8_t { model, training };
@@ -49,8 +49,8 @@ struct OptionKey {
   std::string_view meaning;
   AtResume at_resume = AtResume::fixed;
   Affects affects = Affects::model;
-  // Values of other options without which this one has no effect: "train.cooldown > 0 or train.schedule =
-  // linear|cosine". The command then says so of a value that is not the default. Empty: it always has an effect.
+  // Condition on other options without which this one has no effect: "train.cooldown > 0 or train.schedule =
+  // linear|cosine". The command then warns about a value that is not the default. Empty: it always has an effect.
   std::string_view needs = {};
 };
 
@@ -68,7 +68,7 @@ struct Option {
 template <class Options>
 inline constexpr std::array<Option, 0> k_options = {};
 
-// What is wrong with a value, as a rule for a person: "It must lie between 0 and 1". Empty: nothing.
+// Returns the rule that a value breaks, for messages: "It must lie between 0 and 1". Empty: the value is allowed.
 UNROLL_API std::string broken_rule(const Allowed& allowed, const OptionValue& value);
 // Throws Error(usage) from `where`, with the key, the value and the rule.
 UNROLL_API void check_option(const Option& option, const void* options, std::string_view where);
@@ -79,7 +79,7 @@ void check_options(const Options& options, std::string_view where) {
 
 namespace detail {
 
-// Words of an enumeration, in its order: "none|ema|mean".
+// Convert between the words of an enumeration, "none|ema|mean", and their index.
 UNROLL_API std::string word_at(std::string_view words, std::size_t index);
 UNROLL_API std::size_t index_of_word(std::string_view words, std::string_view word);
 
@@ -117,7 +117,7 @@ struct Field {
       return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : INT64_MAX;
     else return value;
   }
-  // A file of a split is opened where the task is made.
+  // The task opens the file of a split.
   static void set(void* options, const OptionValue& value, std::string_view words) {
     T& field = static_cast<Options*>(options)->*member;
     if constexpr (HasShare<T>) {

@@ -14,11 +14,11 @@
 namespace unroll {
 
 [[noreturn]] UNROLL_API void throw_error(const Error& error);
-// The exception that is being handled, as an Error.
+// Returns the exception that is being handled, as an Error.
 UNROLL_API Error current_error() noexcept;
 
-// The parts of an error's text "[where] message. next": the function, layer or file that refuses, and why it does.
-// error.kind() and error.next() are the other two. Views into error.what().
+// Return the parts of an error's text "[where] message. next": the function, layer or file that refuses, and the
+// reason. error.kind() and error.next() return the other two. The views point into error.what().
 UNROLL_API std::string_view where_of(const Error& error);
 UNROLL_API std::string_view message_of(const Error& error);
 
@@ -30,12 +30,12 @@ class [[nodiscard]] Result {
 
   bool ok() const noexcept { return held_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
-  // Only when ok() is false.
+  // Throws if ok() is true.
   const Error& error() const {
     if (ok()) throw_error({ErrorKind::usage, "Result", "there is no error", "Call ok() first"});
     return *std::get_if<1>(&held_);
   }
-  // The value. When ok() is false, throws the error.
+  // Returns the value, or throws the error if ok() is false.
   T& value() & { return require(), *std::get_if<0>(&held_); }
   const T& value() const& { return require(), *std::get_if<0>(&held_); }
   T&& value() && { return require(), std::move(*std::get_if<0>(&held_)); }

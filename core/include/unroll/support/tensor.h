@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dense row-major array in host memory that owns its bytes, or borrows them.
+// A dense row-major array in host memory that owns or borrows its bytes.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class UNROLL_API Bytes {
  public:
   Bytes() = default;
   explicit Bytes(std::size_t n_bytes);  // zero-initialized
-  // Memory of the caller, which must outlive this object. It is not released. A copy has memory of its own.
+  // Wraps the caller's memory, which must outlive this object. It is not released. A copy owns its memory.
   static Bytes borrowed(std::span<std::byte> memory);
   Bytes(const Bytes& other);
   Bytes(Bytes&& other) noexcept;
@@ -43,7 +43,7 @@ class UNROLL_API Bytes {
   void (*release_)(void*, std::size_t) = nullptr;
 };
 
-// Elements of 16 bits. Tensor::at and Tensor::set convert.
+// Elements of 16 bits. Tensor::at and Tensor::set convert them.
 struct Bf16 {
   std::uint16_t bits = 0;
 };
@@ -68,8 +68,8 @@ class UNROLL_API Tensor {
 
   template <class T>
   static Tensor from(Shape shape, const std::vector<T>& values);  // throws Error(shape) on a wrong count
-  // The elements stay in the caller's memory, which must have the bytes of the type, be aligned for its elements and
-  // outlive the tensor. Throws Error(shape) on another size. A copy has memory of its own.
+  // Wraps the caller's memory, which must have the bytes of the type, be aligned for its elements and outlive the
+  // tensor. Throws Error(shape) on another size. A copy owns its memory.
   static Tensor borrowed(Type type, std::span<std::byte> memory);
   static Tensor scalar(DType dtype, double value);
   static Tensor filled(Type type, double value);

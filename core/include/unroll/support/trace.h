@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bounded record of what the threads of a backend did and when. See BackendOptions::trace.
+// A bounded record of the threads' activity in a backend, with times. See BackendOptions::trace.
 #pragma once
 
 #include <atomic>

@@ -14,9 +14,9 @@
 
 namespace unroll {
 
-// b8 is a byte that is 0 or 1. Indices, labels, lengths and random keys are i32. bf16 (bfloat16) and f16 (binary16)
-// store numbers: they can be cast, moved, selected, carried and stacked by a scan, multiplied by matmul and added up by
-// reduce_sum, with results in f32. All other arithmetic needs a cast.
+// b8 is a byte that is 0 or 1. Indices, labels, lengths and random keys are i32. bf16 (bfloat16) and f16 (binary16) are
+// storage types. Casts, moves, selections, scans (carried and stacked values), matmul and reduce_sum accept them; the
+// latter two return f32. All other arithmetic needs a cast.
 enum class DType : std::uint8_t { f32, f64, i32, b8, bf16, f16 };
 inline constexpr int k_n_dtypes = 6;
 
@@ -25,7 +25,7 @@ UNROLL_API std::string_view dtype_name(DType dtype);  // "f32"
 UNROLL_API DType dtype_from_name(std::string_view name);  // throws Error(type)
 inline bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }  // has float arithmetic
 inline bool is_half(DType d) { return d == DType::bf16 || d == DType::f16; }   // stores floats in 16 bits
-// The dtype of results that are computed from values of dtype d, and of their gradients.
+// Returns the dtype of results computed from values of dtype d, and of their gradients.
 inline DType arithmetic_dtype(DType d) { return is_half(d) ? DType::f32 : d; }
 
 // Dimensions, outermost first (row-major). Rank 0 is a scalar; a dimension may be 0.
@@ -74,21 +74,20 @@ struct UNROLL_API Type {
   friend bool operator==(const Type&, const Type&) = default;
 };
 
-// Storage format of constants that are the second operand of matrix products. Results are f32, and so is all
-// arithmetic, with one exception: where the processor sums products of bytes (VNNI), int8 rounds the other operand to
-// 16 bits.
+// Storage format of constants that are the second operand of matmuls. Results and arithmetic are f32, with one
+// exception: on processors with byte dot products (VNNI), int8 rounds the other operand to 16 bits.
 //   bf16  rounded to nearest, 8 bits of precision
 //   int8  w[n,k] = scale[n] * q[n,k] with scale[n] = max over k of |w[n,k]| / 127: one scale per output
-// Products with few weights keep f32; quantizing them saves nothing.
+// Matmuls with few weights keep f32; quantization saves nothing there.
 enum class WeightFormat : std::uint8_t { f32, bf16, int8 };
 
 // The number formats of the f32 values of a graph, by role. Rounding is to nearest, ties to even. A backend without the
-// dtype gets the same graph with the values rounded and kept in f32.
+// dtype runs the same graph with the values rounded and stored in f32.
 //   role                                                          f32   tf32  bf16  f16
-//   operands of matrix products (weights, activations, gradients) f32   tf32  bf16  f16
-//   what loops with products read and stack step by step:
+//   operands of matmuls (weights, activations, gradients)         f32   tf32  bf16  f16
+//   values that loops with matmuls read and stack step by step:
 //     activations, saved activations, their gradients             f32   f32   bf16  f16
-//   states that a step reads as operands of products only         f32   f32   bf16  f16
+//   states that a step reads only as operands of matmuls          f32   f32   bf16  f16
 //   accumulation, and all other arithmetic                        f32   f32   f32   f32
 //   parameters (master weights), slots, other states, losses,
 //     gradients of parameters, named outputs                      f32   f32   f32   f32

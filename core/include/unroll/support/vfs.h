@@ -23,7 +23,7 @@ class UNROLL_API Vfs {
   class Reader {
    public:
     virtual ~Reader() = default;
-    virtual std::size_t size() const = 0;  // size when it was opened
+    virtual std::size_t size() const = 0;  // size at the time of opening
     // Fills `to` with the bytes at `offset`. Throws Error(input_file) when they do not exist.
     virtual void read_at(std::size_t offset, std::span<std::byte> to) const = 0;
   };
@@ -51,24 +51,24 @@ class UNROLL_API Vfs {
   // Creates a second name for a file that is replaced but never modified: a hard link, or a copy if links are
   // unsupported.
   virtual void link(const std::string& from, const std::string& to) = 0;
-  // /dev/null, a pipe and their like, or a link to one: renaming a file to it would remove it.
+  // True for devices such as /dev/null, pipes, and links to them. A rename onto such a path would remove it.
   virtual bool is_device_or_pipe(const std::string&) { return false; }
 };
 UNROLL_API Vfs& disk();  // the local file system
 
 // Writes to a temporary file, syncs it, renames it and syncs the folder. After a crash, either the old or the new file
-// exists. A device or a pipe at the path is written to and stays there.
+// exists. Writes directly to a device or a pipe, which stays in place.
 UNROLL_API void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts);
 
-// A file and a second one in the same folder, without which it is of no use.
+// A file and its companion data file in the same folder. Neither is usable alone.
 struct DataFile {
   std::string name;  // data_file_name(...), or empty: no second file
   std::vector<std::span<const std::byte>> parts;
 };
-// "lm.onnx.0123456789abcdef.data" for a path that ends in "lm.onnx": the digits are a hash of the contents.
+// Returns "lm.onnx.0123456789abcdef.data" for a path that ends in "lm.onnx". The digits are a hash of the contents.
 UNROLL_API std::string data_file_name(const std::string& path, std::uint64_t hash);
 // Writes `data`, then `path`, then removes the data files of older contents. After a crash `path` is the old or the new
-// file, and its own data is there.
+// file, and its data file exists.
 UNROLL_API void write_with_data(Vfs& vfs, const std::string& path, std::span<const std::span<const std::byte>> parts,
                                 const DataFile& data);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trained task as a network from named inputs to named outputs, for whole sequences. `Model` runs it.
+// Trained tasks as networks from named inputs to named outputs, for whole sequences. `Model` runs them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace unroll {
 
-// One axis of a tensor: a letter where each run chooses the size, a size where the model fixes it.
+// One axis of a tensor: a letter if each run chooses the size, a number if the model fixes it.
 struct Axis {
   std::string letter;     // "T" steps, "B" sequences, ...; empty: fixed
   std::int64_t size = 0;  // if fixed
@@ -27,23 +27,23 @@ struct UNROLL_API TensorSpec {
   std::string text() const;  // "f32[T,B,28]"
 };
 
-// unroll/tasks/NAME.h has the inputs and outputs of each task. T steps, B sequences, V tokens, S series, H horizon, K
-// labels; `lengths` i32 [B] count the steps of each sequence, and what lies behind them is not read.
+// unroll/tasks/NAME.h documents the inputs and outputs of each task. T steps, B sequences, V tokens, S series, H
+// horizon, K labels; `lengths` i32 [B] count the steps of each sequence; padding is not read.
 struct Inference {
   std::vector<TensorSpec> inputs = {}, outputs = {};
-  // Inputs that continue a sequence: the output of the same name is the value after the last step. Zeros at the start.
+  // Inputs that continue a sequence: the output of the same name is the value after the last step. Start with zeros.
   std::vector<std::string> states = {};
   Network network = {};
 };
-// From the metadata of a checkpoint. Throws Error(input_file) when they are incomplete or of no known task.
+// Builds the inference from the metadata of a checkpoint. Throws Error(input_file) on incomplete ones or unknown tasks.
 UNROLL_API Inference task_inference(const Metadata& metadata);
 
-// The sizes of the letters in a set of inputs. Throws Error(usage) on a missing or unknown name, Error(type) on a wrong
-// dtype, and Error(shape) on a wrong size, or on one letter with two sizes; each names the input.
+// Returns the sizes of the letters in a set of inputs. Throws Error(usage) on a missing or unknown name, Error(type) on
+// a wrong dtype, and Error(shape) on a wrong size or one letter with two sizes. Each error names the input.
 UNROLL_API std::map<std::string, std::int64_t> bind_sizes(const Inference& inference, const TensorMap& inputs);
-// Zeros for the states that are not in `inputs`: with both, the network starts a new sequence. Throws like bind_sizes.
+// Returns zeros for the states missing in `inputs`: together they start a new sequence. Throws like bind_sizes.
 UNROLL_API TensorMap zero_states(const Inference& inference, const TensorMap& inputs);
-// The shape of a tensor for such sizes.
+// Returns the shape of a tensor for the given sizes.
 UNROLL_API Shape shape_of(const TensorSpec& spec, const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace unroll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers in a row, without a task: what a model from elsewhere is here. Its metadata stand with the parameters in one
-// file, as those of a trained task do, so inference.h, predict.h and stream.h read it. Shapes: T steps, B sequences.
+// A sequential model without a task. Imported models use this form. Its metadata are stored with the parameters in one
+// file, like those of a trained task, so inference.h, predict.h and stream.h read it. Shapes: T steps, B sequences.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,19 @@ struct Sequential {
   std::vector<SequentialLayer> layers = {};
 };
 
-// The task is "sequential". task_inference: ids [T,B] or x [T,B,I] -> y [T,B,O] or, after a pooling, [B,O]; states
-// "state.0", ... of a model that reads only the past. task_stream: y [T,B,O]; `last` and `final` are left out, as each
-// step is the last one so far. Throws Error(usage) on an unknown kind and on layers that cannot follow each other.
+// Returns metadata with the task "sequential". task_inference: ids [T,B] or x [T,B,I] -> y [T,B,O] or, after a pooling,
+// [B,O]. A causal model also has states "state.0", ... task_stream: y [T,B,O]; skips `last` and `final`, as each step
+// is the last one so far. Throws Error(usage) on an unknown kind and on layers that cannot follow each other.
 UNROLL_API Metadata sequential_metadata(const Sequential& model);
 
-// What importers make of the model of another program.
+// A tensor that an importer maps from the model of another framework.
 struct MappedTensor {
-  std::string from, to;  // names in the file and here
+  std::string from, to;  // names in the file and in unroll
   std::string stored;    // type in the file: "bf16[16,3]"
 };
 struct ImportedModel {
   Sequential model;
-  TensorMap parameters;               // f32, by our names
+  TensorMap parameters;               // f32, by unroll names
   std::vector<MappedTensor> mapping;  // in the order of the layers
   std::vector<MappedTensor> unused;   // `to` is empty
 };

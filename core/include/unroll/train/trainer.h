@@ -39,30 +39,30 @@ class UNROLL_API Trainer {
   // Trains until max_updates, a limit, or until stop() returns true; stop() is called between updates. Saves, then
   // returns. Throws Error(numeric) when on_bad stops the run, and Error(storage) at the end when the last save failed.
   TrainResult fit(const std::function<void(const Progress&)>& report = {}, const std::function<bool()>& stop = {});
-  // A training loop of your own. One update is one optimizer step: forward pass, gradients, clipping, optimizer. With
-  // the batches of fit() it computes the same bits as fit(). Without `lr`, the options' schedule decides.
-  // Options of reports, validation, checkpoints and the folder are those of fit() and have no effect here.
-  // Throws Error(numeric) where on_bad stops the run, Error(usage | shape | type) on a batch that does not fit.
+  // Runs one optimizer step of a custom training loop: forward pass, gradients, clipping, optimizer. With the batches
+  // of fit() it computes the same bits as fit(). Without `lr`, the options' schedule applies. Options of reports,
+  // validation, checkpoints and the folder apply only to fit(). Throws Error(numeric) when on_bad stops the run,
+  // Error(usage | shape | type) on a batch that does not fit.
   UpdateResult update(const Batch& batch, std::optional<double> lr = {});
-  // One update with the gradient of all batches as one: at most `accumulate` of them.
+  // One update with the combined gradient of at most `accumulate` batches.
   UpdateResult update(std::span<const Batch> batches, std::optional<double> lr = {});
   std::int64_t updates() const;  // made so far
-  // Loss and metrics of your own batches, without dropout. Carried states continue from the batch before unless
-  // Batch::starts_stream is set.
+  // Returns loss and metrics of the given batches, without dropout. Carried states continue from the previous batch
+  // unless Batch::starts_stream is set.
   EvaluateResult evaluate(const Batch& batch);
   EvaluateResult evaluate(std::span<const Batch> batches);
-  // TaskGraph::outputs for a batch, by name, without dropout. The batch needs no targets when the task builds its
+  // Returns TaskGraph::outputs for a batch, by name, without dropout. The batch needs no targets if the task builds its
   // outputs without them.
   TensorMap predict(const Batch& batch);
-  // Everything that training needs to continue bit for bit, in one file: parameters, optimizer state, averages, carried
-  // states, number of updates. load_model() reads the parameters from it. Atomic. Throws Error(storage).
+  // Saves the complete training state in one file, for a bit-exact continuation: parameters, optimizer state, averages,
+  // carried states, number of updates. load_model() reads the parameters from it. Atomic. Throws Error(storage).
   void save(const std::string& path);
   // Continues from a file of save(), or from last.safetensors of fit(). Throws Error(input_file) when the file does not
-  // fit the model or the optimizer, Error(usage) when seed, data or accumulate differ.
+  // match the model or the optimizer, Error(usage) when seed, data or accumulate differ.
   void load(const std::string& path);
 
   EvaluateResult evaluate(Split split);
-  // Parameters in host memory, by PyTorch name. With weight averaging: the averages.
+  // Returns the parameters in host memory, by PyTorch name. With weight averaging: the averages.
   TensorMap parameters() const;
   void set_parameters(const TensorMap& parameters);  // throws Error(input_file) on missing, unknown or misshapen ones
 
