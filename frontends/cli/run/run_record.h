@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run folder read for people: the curves of a run that is over or going on, its config and what it says in words.
+// Reads a run folder for a report: the curves of a finished or current run, its config and a description.
 #pragma once
 
 #include <cstddef>
