@@ -12,8 +12,8 @@ namespace unroll::common {
 enum class Dialect : std::uint8_t { cpp, cuda, glsl };
 inline constexpr Dialect k_dialects[] = {Dialect::cpp, Dialect::cuda, Dialect::glsl};
 
-// Returns the formula of an op: $a $b $c are operands, $T is their type (for select that of b and c), $R the result
-// type, $f the suffix of C's f32 functions. Empty if the dialect lacks the op for that dtype; `to` matters for cast
+// Returns the formula of an op: $a $b $c are operands, $T is their type (for select that of b and c), $R is the result
+// type. $f is the suffix of C's f32 functions. Empty if the dialect lacks the op for that dtype; `to` matters for cast
 // only. Results for NaN, infinities and overflowing integers equal those of the reference.
 std::string_view formula(Dialect dialect, Op op, DType dtype, DType to);
 

@@ -46,8 +46,8 @@ struct Expression {
     std::uint16_t from;  // register
     Strides strides;     // over the expression's shape; inner stride 1 unless the inner size is 1
     bool apart = false;  // true: shares no memory with inputs; false: may lie where an input with the same strides does
-    // In a row expression: row i of the result is the sum of rows i * sum_rows, i * sum_rows + 1, ... of the register,
-    // added in this order, starting from zero. Its strides: that of the last axis, and that from sum to sum.
+    // In a row expression: row i of the result is the sum of rows i * sum_rows, i * sum_rows + 1, ... of the register.
+    // They are added in this order, starting from zero. Its strides: that of the last axis, and that from sum to sum.
     bool sums = false;
   };
   Shape shape;  // for a row expression: its rows, [..., columns of the widest register]
@@ -60,9 +60,9 @@ struct Expression {
 
 // Returns the expression of one node on dense operands: elementwise, iota or random_uniform.
 Expression expression_of_node(const Graph& graph, const Node& node);
-// Returns the expression of a fused node's body: elementwise ops, broadcast, stop_gradient and scalar constants, and
-// index values and draws of its shape; every output has the same shape. Operands are dense. Throws Error(unsupported)
-// naming the op otherwise.
+// Returns the expression of a fused node's body. It may contain elementwise ops, broadcast, stop_gradient, scalar
+// constants, and index values and draws of its shape. Every output has the same shape. Operands are dense. Throws
+// Error(unsupported) naming the op otherwise.
 Expression expression_of_body(const Graph& body);
 // Returns a fused reduction as a row expression. Operands are dense. Throws Error(unsupported) naming the op otherwise.
 Expression expression_of_rows(const Node& fused_reduction);

@@ -39,7 +39,7 @@ bool touch(const std::vector<Region>& a, const std::vector<Region>& b);
 
 // The memory accesses of one node. Empty for inputs, constants, and nodes whose result is a view of their operand. A
 // concat does not access the parts that their producers write in place. A node that works in place (elementwise or
-// fused) reads element e of an operand before it writes element e of a result there, and no other.
+// fused) reads element e of an operand before it writes element e of a result there. It reads no other element.
 struct Task {
   std::vector<Region> reads, writes;  // scratch is among the writes
 };

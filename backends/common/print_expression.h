@@ -26,8 +26,8 @@ struct Splice {
   std::string element = {};
   std::function<std::string(std::int64_t)> size = [](std::int64_t n) { return std::to_string(n); };
 };
-// Prints the expression for one element inside a caller's kernel, such as the epilogue of a matmul: "const float v3 =
-// v1 + v2;" for each input, constant and instruction, then the stores. The caller encloses it in braces. Throws
+// Prints the expression for one element inside a caller's kernel, such as the epilogue of a matmul. Prints "const float
+// v3 = v1 + v2;" for each input, constant and instruction, then the stores. The caller encloses it in braces. Throws
 // Error(unsupported) if the dialect lacks an op or a dtype.
 std::string print_statements(const Expression& expression, Dialect dialect, const Splice& splice,
                              const std::string& indent = "    ");

@@ -27,9 +27,9 @@ struct Checkpoint {
 };
 
 // f16 and bf16 become f32, and integers i32, exactly. All tied tensors are present; a safetensors file stores one and
-// names the others in its metadata. Throws Error(input_file), which names the file and the tensor, for damaged files,
-// big-endian data, views outside of their storage or with repeated elements, values other than tensors in dicts and
-// lists, and a parameter that is tied to a missing tensor.
+// names the others in its metadata. Throws Error(input_file), which names the file and the tensor. Reasons: damaged
+// files, big-endian data, views outside of their storage or with repeated elements. Further: values other than tensors
+// in dicts and lists, and a parameter that is tied to a missing tensor.
 Checkpoint parse_checkpoint(std::span<const std::byte> file, const std::string& name);
 Checkpoint load_checkpoint(const std::string& path, Vfs& vfs = disk());
 

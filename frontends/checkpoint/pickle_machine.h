@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine of a pickle. Values are stored in an arena and refer to each other by index, so that a dict may be
-// filled after it was stored in the memo, as pickles do.
+// The stack machine of a pickle. Values are stored in an arena and refer to each other by index. A dict may therefore
+// be filled after it was stored in the memo, as pickles do.
 #pragma once
 
 #include <cstdint>

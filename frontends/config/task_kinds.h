@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kind of task is one row: its words, sample data, and the functions that make a task from a config, check its data
-// and predict with it. The row is in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks/tasks.h) lists the kinds.
+// A kind of task is one row: its words, sample data, and functions. They make a task from a config, check its data and
+// predict with it. The row is in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks/tasks.h) lists the kinds.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ struct SampleData {
   const char* file;
   std::string (*make)();
   const char* sample_setting = nullptr;  // a setting that fits the sample data only
-  const char* own_setting = nullptr;     // replaces it with --data
+  const char* own_setting = nullptr;     // used instead with --data
 };
 
 struct FileAnswer {

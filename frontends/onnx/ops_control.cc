@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count: plain if its condition stays
-// true, masked if only its states are used. It is unrolled if the condition can be computed at build time.
+// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count. The scan is plain if its
+// condition stays true, masked if only its states are used. It is unrolled if the condition can be computed at build
+// time.
 #include <algorithm>
 #include <numeric>
 

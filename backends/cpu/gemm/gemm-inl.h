@@ -289,7 +289,7 @@ struct Gemm {
   }
 
   // Transposes squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles. k_lines rows at a time fill whole cache lines of
-  // `to`, so few lines are in use at once: strides that are powers of two map to few cache sets.
+  // `to`, so few lines are in use at once. Strides that are powers of two map to few cache sets.
   static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
                         Index to_stride) {
     const T* from = static_cast<const T*>(from_bytes);

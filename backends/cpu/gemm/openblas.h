@@ -31,7 +31,7 @@ struct OpenBlas {
 // Opens the system's library on the first call and keeps it. Throws Error(device) with the reason: it is absent, older
 // than 0.3.13 (Debian 11), lacks an entry point, or its threads cannot be limited to one.
 const OpenBlas& open_blas();
-// Opens a file, or a name that the loader finds, anew.
+// Opens another library: a file, or a name that the loader finds.
 OpenBlas open_blas(const std::string& file);
 
 // True if OpenBLAS computes this matmul. Depends on shape and dtype only.

@@ -16,7 +16,7 @@ namespace unroll::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even: adding to the bits carries into the
+// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even. Adding to the bits carries into the
 // exponent, and beyond the largest number gives infinity.
 template <int dropped, class D, class V>
 HWY_INLINE V round_bits(D d, V x) {

@@ -2,8 +2,8 @@
 // Every kernel of the cpu backend. A `make_` function makes all shape-dependent decisions once, when a plan is
 // compiled. The run functions take only pointers, compute the share of one worker, allocate nothing and throw nothing.
 //
-// Rules of all run functions: every worker of the pool calls them in the same order; the caller puts a barrier
-// (worker.sync()) between two kernels if the second reads or overwrites memory that the first touched; a kernel that
+// Rules of all run functions: every worker of the pool calls them in the same order. The caller puts a barrier
+// (worker.sync()) between two kernels if the second reads or overwrites memory that the first touched. A kernel that
 // says "syncs" also uses the barrier inside. Results have the same bits for any number of workers. Sizes of 0 are
 // legal. Dense operands are row-major. Scratch is 64-byte aligned and shared by all workers.
 #pragma once
@@ -90,8 +90,8 @@ Matmul first_rows(Matmul matmul, std::int64_t rows);
 // through a_stride. transpose_a must be false; otherwise packed_bytes throws Error(internal).
 std::size_t packed_bytes(const Matmul& matmul);
 void run_pack(const Matmul& matmul, const void* b, void* packed, const Worker& worker);
-// Packs, on one worker, columns `own` of each of the equal `groups` of columns of b side by side, for a matmul with
-// groups * (own.end - own.begin) columns.
+// Packs, on one worker, columns `own` of each of the equal `groups` of columns of b side by side. The result is for a
+// matmul with groups * (own.end - own.begin) columns.
 void run_pack_columns(const Matmul& matmul, const void* b, std::int64_t groups, Range own, void* packed);
 // 16-bit operands need scratch per worker if the processor has no matmul instructions for them.
 std::size_t packed_scratch_bytes(const Matmul& matmul);

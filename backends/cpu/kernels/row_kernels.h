@@ -8,7 +8,7 @@
 namespace unroll::cpu {
 
 // As tile_function and pair_function (elementwise.h), but operand k has one value per row if bit k of `repeated` is
-// set: row r reads the value at its stride times r. Null if there is no such function.
+// set. Row r reads the value at its stride times r. Null if there is no such function.
 Elementwise::TileFunction repeated_function(Op op, DType dtype, unsigned repeated);
 Elementwise::TileFunction repeated_pair_function(Op outer, Op inner, bool inner_first, DType dtype, unsigned repeated);
 // dst of row r = sum or largest of row r of a, in the order of run_reduce. reduce_sum or reduce_max of f32, f64 or i32.

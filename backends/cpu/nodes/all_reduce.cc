@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum of an update's partial sums over all ranks. It runs on the plan's thread, or on a separate thread while the
-// plan continues, if enough work follows that neither touches the operands nor reads the result.
+// plan continues. The latter requires enough following work that does not access the operands or the result.
 #include <algorithm>
 #include <string>
 

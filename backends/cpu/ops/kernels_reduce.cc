@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions in two phases whose pieces depend on the shape only: first partial sums of pieces of fixed size, then the
-// partial sums of each output in order, floats in double.
+// Reductions in two phases whose pieces depend on the shape only. First come partial sums of pieces of fixed size, then
+// the partial sums of each output in order, floats in double.
 #include <algorithm>
 #include <limits>
 #include <type_traits>

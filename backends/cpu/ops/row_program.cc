@@ -158,8 +158,8 @@ class RowCompiler {
       if (r.last_use != k_never) place_fill(r, s_.constants[i].second, k_never);
     }
   }
-  // Stores a row of the value: readers of columns read the same row for every row, readers of row values as many as
-  // they need.
+  // Adds a constant value that is stored before the first block. Every row of columns reads the same stored row; row
+  // values are stored as many times as needed.
   void place_fill(RowRegister& r, double value, int input) {
     r.home = Home::fill;
     r.location = add_location({});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row expression compiled for blocks of rows: the values of a block stay in L1, operands and results are read and
-// written in place, slices and concatenations are parts of other values, and a value per row is stored once.
+// written in place. Slices and concatenations are parts of other values, and a value per row is stored once.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step of a scan divided by columns. The last axis of pointwise nodes counts units. Each worker owns some units and
 // computes only their columns, in matmuls too. A gate matmul [.., groups * units] that only such nodes read is stored
-// separately: each worker has its columns side by side, in packed weights and in results. A step then needs a barrier
+// separately. Each worker has its columns side by side, in packed weights and in results. A step then needs a barrier
 // only if a node reads columns of all workers (barriers.h).
 #pragma once
 

@@ -46,8 +46,8 @@ class BlockEpilogue {
   std::size_t n_instructions_;
   std::int64_t gates_;
 };
-// Returns nullopt if the two must stay separate: rows of an operand at varying distances, results in the matmul's
-// operands, or gates of a row on different workers or far apart in time.
+// Returns nullopt if the two must stay separate. Reasons: rows of an operand at varying distances, results in the
+// matmul's operands, or gates of a row on different workers or far apart in time.
 std::optional<BlockEpilogue> block_epilogue(const PlanView& view, const ProductGroup& group);
 // Outside of loops, both in one call. Returns null if they must stay separate, for these reasons or because the matmul
 // is batched, counted or another library's.

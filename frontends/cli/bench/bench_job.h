@@ -57,9 +57,9 @@ Precision bench_precision(const BenchArguments& options);  // --precision, defau
 BenchJob bench_job(const BenchArguments& options);
 // Returns a tensor for each input of `graph`, with its dtype.
 TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const BenchArguments& options);
-// Returns the useful work of a run, a multiply-add counting two: 2 T B D G H (I + H) for the first layer of a built-in
-// cell, with D H instead of I for the others. Other cells: the matmuls of the graph. Training: three times that. With
-// lengths only valid steps count.
+// Returns the useful work of a run; a multiply-add counts two. It is 2 T B D G H (I + H) for the first layer of a
+// built-in cell, with D H instead of I for the others. Other cells: the matmuls of the graph. Training: three times
+// that. With lengths only valid steps count.
 double bench_flop(const BenchArguments& options);
 
 }  // namespace unroll::cli

@@ -59,7 +59,7 @@ using Clock = TimedBackend::Clock;
 // Updates before measuring starts, because timings of the first runs choose schedules. A slow device runs and measures
 // fewer updates, unless their number is given.
 constexpr std::int64_t k_warm_up = 20, k_least_warm_up = 3, k_least_updates = 3;
-constexpr double k_long = 5;  // seconds of each update above which fewer run
+constexpr double k_long = 5;  // limit in seconds for the warm-up, and for measuring
 constexpr std::int64_t k_traced_updates = 3;
 
 // Exchanges of one of several ranks, per update.

@@ -26,7 +26,7 @@ class ExplainingBackend : public ForwardingBackend {
 
   // Returns the plans in the order of compilation.
   std::vector<ExplainedPlan> plans() const;
-  // Starts counting anew, to exclude tuning in first runs and cold caches.
+  // Restarts counting, to exclude tuning in first runs and cold caches.
   void mark();
   // Returns a report for each plan: `backend`, `outputs`, `memory`, `runs`, `passes` (what, where, why, how often) and
   // `kernels` (implementation of each call, and its time per run).

@@ -24,8 +24,8 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   // Returns false at the end. Removes line endings and byte order marks. Throws Error(input_file) for a line above the
-  // limit, which is then skipped, a failed read, damaged gzip, and a first line with another encoding than UTF-8
-  // (core/data/text/encoding.h). A CSV row ends at the limit, in an open quote.
+  // limit, which is then skipped, a failed read, or damaged gzip. Also for a first line with another encoding than
+  // UTF-8 (core/data/text/encoding.h). A CSV row ends at the limit, in an open quote.
   bool next(std::string& line);
   bool can_go_on() const { return !broken_; }  // false after any error except a line above the limit
   // True if a line, or the end, is available within this time. The rest of a CSV row may come later.

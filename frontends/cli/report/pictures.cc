@@ -76,7 +76,7 @@ class GridDrawing {
  private:
   const Grid& grid_;
   double left_, top_, cell_, height_;
-  bool upright_;  // column labels that fit above the cells
+  bool upright_;  // column labels fit above their columns without rotation
   std::string body_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as a picture: a column for each phase, a band for each layer, a box for each call, darker for longer calls,
-// and arrows for data between loops. Input: the output of `unroll explain --json`.
+// A plan as a picture: a column for each phase, a band for each layer, a box for each call. Longer calls are darker;
+// arrows show data between loops. Input: the output of `unroll explain --json`.
 #pragma once
 
 #include <string>

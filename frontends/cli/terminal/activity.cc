@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All activities share one line and one thread. The line is drawn with the cursor at its start and cleared to the end
-// of the screen: a narrowed terminal that has wrapped the line keeps the cursor at its first row.
+// of the screen. A narrowed terminal that has wrapped the line keeps the cursor at its first row.
 #include "frontends/cli/terminal/activity.h"
 
 #include <fmt/format.h>

@@ -34,8 +34,8 @@ class Report {
   const ReportItem& at(const std::string& name) const;  // the item must exist
 
   std::string json() const;  // one line; bytes that are not UTF-8 become U+FFFD
-  // Returns names in words, numbers with the units of their keys (_bytes, _ms, ...), lists as tables with headings, and
-  // a report of reports as a table with these as columns. Fits the width of stdout.
+  // Returns names in words, numbers with the units of their keys (_bytes, _ms, ...), and lists as tables with headings.
+  // A report of reports becomes a table with these as columns. Fits the width of stdout.
   std::string text() const;
   void print(bool as_json) const;  // to stdout
 

@@ -77,7 +77,7 @@ class Layout {
     if (before + last.width <= width_) return true;
     return chosen.back() + 1 == columns_.size() && !last.right && before + k_least_wrapped <= width_;
   }
-  // Returns the columns of each table; an empty table marks a column that does not fit beside the first.
+  // Returns the columns of each table, or {{}} if a column does not fit beside the first.
   std::vector<std::vector<std::size_t>> folded() const {
     std::vector<std::vector<std::size_t>> blocks{{0}};
     for (std::size_t i = 1; i < columns_.size(); ++i) {

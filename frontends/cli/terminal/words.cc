@@ -94,7 +94,7 @@ constexpr Ending k_endings[] = {
     {"_bytes", Unit::bytes},     {"_ms", Unit::milliseconds},        {"_us", Unit::microseconds},
     {"_seconds", Unit::seconds}, {"_per_second", Unit::per_second},
 };
-// File names, whose values are sizes in `inspect`.
+// Extensions of keys that are file names; their values are sizes in `inspect`.
 constexpr std::string_view k_files[] = {".toml", ".jsonl", ".safetensors", ".txt"};
 
 const Word* find_word(std::string_view key) {

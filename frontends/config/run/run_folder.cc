@@ -69,7 +69,7 @@ void refuse_data_settings(const RunArguments& options, std::string_view command)
 
 namespace {
 
-// True if the folder has only files that `train` writes before its first report, including the log or empty metrics: a
+// True if the folder has only files that `train` writes before its first report, including the log or empty metrics. A
 // config alone may be the user's.
 bool is_left_by_failed_start(const std::string& folder) {
   bool is_ours = false;

@@ -14,7 +14,7 @@ namespace unroll::cli {
 // models count every token and get none.
 std::string small_split_note(const Task& task, Split split);
 
-// Reason why a split has no batch, from the shares of the config and the sizes of all splits, and the fix; both are ""
+// Reason why a split has no batch, from the shares of the config and the sizes of all splits, and the fix. Both are ""
 // for a split with a batch.
 struct EmptySplit {
   std::string what, next;

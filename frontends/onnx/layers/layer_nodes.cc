@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators that make layers. The importer has already built each node. Its graph nodes are read if they are
-// simpler than the ONNX node: a recurrent node in any layout and order of gates is then `rnn`, `gru` or `lstm`.
+// simpler than the ONNX node. A recurrent node in any layout and order of gates is then `rnn`, `gru` or `lstm`.
 #include <algorithm>
 #include <array>
 

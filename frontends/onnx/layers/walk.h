@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows elements through a model while it is imported. Every element of an input and of a layer's output has an id,
-// and nodes that only move elements are computed on ids: so the ids of a value identify its elements and their order. T
+// Follows elements through a model while it is imported. Every element of an input and of a layer's output has an id.
+// Nodes that only move elements are computed on ids, so the ids of a value identify its elements and their order. T
 // steps, B sequences, I width of the input, H hidden, D directions. Rows of an input [P,Q,...] are numbered p * Q + q;
 // the first recurrent layer determines whether P or Q is T.
 #pragma once

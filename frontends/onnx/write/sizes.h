@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions as functions of the free sizes. A graph has static shapes, so a network is built several times with
-// different sizes of the letters T, B, ...; a number at the same place of each build becomes an Extent.
+// different sizes of the letters T, B, ... A number at the same place of each build becomes an Extent.
 #pragma once
 
 #include <cstdint>
