@@ -243,8 +243,7 @@ __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits);
      .f32_bits = "__uint_as_float(0x%08xu)",
      .f64_bits = "__longlong_as_double(0x%016llxll)"},
     // GLSL lacks expm1, log1p and erf, and its tanh may overflow. Near 0 these functions use Taylor series, and the
-    // series of atanh: log(1 + x) = 2 atanh(x / (2 + x)). The omitted terms are below 2^-26 of the result for |x| <
-    // 1/2.
+    // series of atanh: log(1 + x) = 2 atanh(x / (2 + x)). Omitted terms are below 2^-26 of the result for |x| < 1/2.
     {.name = "GLSL",
      .prelude =
          R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent

@@ -26,8 +26,7 @@ struct DialectWords {
   std::string_view f32_bits, f64_bits;  // printf formats that make a number from its bits
 };
 const DialectWords& words(Dialect dialect);
-// Returns the type of a register or of an element in memory. Empty if the dialect lacks the dtype: GLSL has no f64
-// functions.
+// Returns the type of a register or of an element in memory. Empty if unsupported: GLSL lacks f64.
 std::string_view register_type(Dialect dialect, DType dtype);
 std::string_view memory_type(Dialect dialect, DType dtype);
 

@@ -15,8 +15,7 @@ namespace unroll::common {
 
 namespace {
 
-// Adds nodes one by one. Inputs and constants must precede the first instruction, so registers are renumbered at the
-// end.
+// Adds nodes one by one. Inputs and constants must precede the first instruction: registers are renumbered last.
 class ExpressionBuilder {
  public:
   explicit ExpressionBuilder(const Shape& shape) { expression_.shape = shape; }

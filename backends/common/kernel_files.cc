@@ -70,8 +70,7 @@ void trim_at_times(const std::string& folder, std::uintmax_t written) {
   trim_kernels(folder, k_largest_folder);
 }
 
-// Locks a folder until the object is destroyed or the process ends. A suspended process blocks others for at most
-// k_longest_wait.
+// Locks a folder until the object is destroyed or the process ends. Others wait at most k_longest_wait.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder)

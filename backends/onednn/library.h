@@ -24,8 +24,7 @@ namespace unroll::onednn {
   X(gru_forward_primitive_desc_create) X(gru_backward_primitive_desc_create)                                          \
   X(lbr_gru_forward_primitive_desc_create) X(lbr_gru_backward_primitive_desc_create)
 
-// The entry points dnnl_<name>, and those of the library's OpenMP runtime. The latter are null if it was built with
-// other threads.
+// The entry points dnnl_<name>, and those of the library's OpenMP runtime. The latter are null without OpenMP.
 struct Library {
 #define X(name) decltype(&dnnl_##name) name = nullptr;
   UNROLL_ONEDNN_FUNCTIONS(X)
@@ -51,8 +50,7 @@ const Library& library();
 // Throws Error(memory|device), which names the failed call.
 void check(dnnl_status_t status, const std::string& what);
 
-// Sets the calling thread's OpenMP thread count during its lifetime, for primitives made or run meanwhile. 0 keeps the
-// count.
+// Sets the calling thread's OpenMP thread count during its lifetime, for primitives made or run then. 0: no change.
 class ThreadCount {
  public:
   explicit ThreadCount(int n);

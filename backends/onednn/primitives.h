@@ -37,8 +37,7 @@ std::size_t bytes_of(const_dnnl_memory_desc_t desc);  // 0 for null
 
 // The caller supplies scratch memory, so that the memory plan includes it.
 Owned<dnnl_primitive_attr_t> caller_owns_scratch();
-// Returns the layout of the tensor with oneDNN's argument number. It belongs to the primitive desc; empty if there is
-// no such tensor.
+// Returns the layout of the tensor with oneDNN's argument number. The primitive desc owns it; empty if absent.
 const_dnnl_memory_desc_t layout_of(const PrimitiveDesc& desc, int argument);
 std::string kernel_of(const PrimitiveDesc& desc);
 

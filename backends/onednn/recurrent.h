@@ -23,8 +23,7 @@ std::string refusal(const Recurrent& r);
 // gate_order(r)[k] is PyTorch's number of oneDNN's gate k: lstm i f c o is i f g o; gru u r o is z r n.
 std::vector<std::int64_t> gate_order(const Recurrent& r);
 
-// Returns the number of threads, at most n, for the primitives of a layer: the barrier of a step may take longer than
-// its work.
+// Returns the number of threads, at most n, for a layer's primitives: a step's barrier may outlast its work.
 int threads_for(const Recurrent& r, int n);
 
 // Returns the primitive for one layer; null if this oneDNN has none. `kind` is inference or training.

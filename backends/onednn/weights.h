@@ -38,8 +38,7 @@ struct Piece {
   std::size_t from, to, elements;
   bool add;  // adds to another piece: the second bias
 };
-std::vector<Piece> pieces_of(const Recurrent& r, std::int64_t layer, Weight weight);  // empty if the layer has no such
-                                                                                      // weight
+std::vector<Piece> pieces_of(const Recurrent& r, std::int64_t layer, Weight weight);  // empty if absent
 
 // Converts parameters into a primitive's layout.
 class WeightIn {

@@ -26,8 +26,7 @@ namespace {
   throw Error(ErrorKind::input_file, file, what, next);
 }
 
-// Copies a row of a tensor from the storage: n elements, `stride` apart. Returns the first index whose value does not
-// fit, or n.
+// Copies a row of a tensor: n elements, `stride` apart. Returns the first index whose value does not fit, or n.
 using CopyRow = std::int64_t (*)(const std::byte* from, std::int64_t stride, Tensor& to, std::int64_t at,
                                  std::int64_t n);
 
@@ -223,8 +222,7 @@ Checkpoint parse_tied(std::span<const std::byte> file, const std::string& name) 
   return checkpoint;
 }
 
-// True for files of PyTorch before 1.6 or with _use_new_zipfile_serialization=False: a pickle that begins with this
-// number.
+// True for files of PyTorch before 1.6, or without its zip serialization: a pickle that begins with this number.
 bool begins_old_format(std::span<const std::byte> file) {
   constexpr std::array<unsigned char, 14> k_begin = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                                      0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};

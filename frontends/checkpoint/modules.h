@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the modules that the names and shapes of a state dict describe: nn.RNN, nn.GRU, nn.LSTM and their cells,
-// nn.Linear, nn.Embedding. A state dict does not contain the data flow between modules; widths and --layers determine
-// it.
+// nn.Linear, nn.Embedding. A state dict lacks the data flow between modules; widths and --layers determine it.
 #pragma once
 
 #include <cstdint>

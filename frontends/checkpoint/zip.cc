@@ -28,8 +28,7 @@ constexpr std::uint32_t k_in_extra = 0xffffffff;  // the Zip64 field has the num
 constexpr std::string_view k_damaged = "the directory of the zip file is damaged";
 constexpr std::string_view k_copy_again = "Copy the file again, or save it again with torch.save";
 
-// Unpacks a raw deflate stream, without a header of zlib or gzip. Returns false unless it unpacks to exactly the size
-// of `to`.
+// Unpacks a raw deflate stream, without a header of zlib or gzip. Returns false unless the size is that of `to`.
 bool unpack(std::span<const std::byte> packed, std::span<std::byte> to) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(ErrorKind::memory, "zip", "cannot start zlib");

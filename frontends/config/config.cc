@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validation of configs: known keys with the right type, in range. Errors in files give exit code 3, on the command
-// line 2.
+// Validation of configs: known keys with the right type, in range. Exit codes: files 3, command line 2.
 #include "frontends/config/config.h"
 
 #include <fmt/format.h>

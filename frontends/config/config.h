@@ -51,8 +51,8 @@ class Config {
   std::vector<std::string> settings_without_effect(unsigned uses) const;
   std::vector<std::string> settings_without_effect() const { return settings_without_effect(uses()); }
 
-  // Returns the keys that `uses` reads, in schema order, and all tables, as TOML with comments. It reads back to the
-  // same config.
+  // Returns the keys that `uses` reads, in schema order, and all tables, as TOML with comments. It reads back
+  // unchanged.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
   bool reads(std::string_view path) const;  // true if task.kind reads the key

@@ -52,8 +52,7 @@ std::string_view leaf(std::string_view path);  // "train.lr": "lr"
 const KeySpec* find_key(std::string_view path);
 // Returns the replacement for a key of earlier versions. Empty for other paths.
 std::string_view successor_of(std::string_view path);
-// Returns the path of the key with this name in any section, or with this name in other tools ("learning_rate"). Empty:
-// none.
+// Returns the path of the key with this name in any section or in other tools ("learning_rate"). Empty: none.
 std::string_view key_named(std::string_view name);
 // Returns the most likely known path for a mistyped one. Empty: none is near.
 std::string_view nearest_key(std::string_view path);

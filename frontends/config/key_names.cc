@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the intended key for a wrong name: names of other tools, the same words in another order, or the nearest
-// spelling.
+// Finds the intended key for a wrong name: names of other tools, the words in another order, or the nearest spelling.
 #include <algorithm>
 #include <utility>
 

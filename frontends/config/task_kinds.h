@@ -54,8 +54,8 @@ struct MainMetric {
   bool higher_is_better = false;
 };
 
-// A task-specific default of a key instead of the library's: sizes and learning rates with which a small file trains in
-// seconds.
+// A task-specific default of a key instead of the library's: sizes and learning rates for quick training on small
+// files.
 struct TaskDefault {
   std::string_view key;
   double value = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-scan knows only strings, comments, brackets and dots: enough to bound the nesting of any text that the parser
-// could accept.
+// The pre-scan knows only strings, comments, brackets and dots, which bounds the nesting of any text that the parser
+// accepts.
 #include "frontends/config/toml_reader.h"
 
 #include <fmt/format.h>

@@ -41,8 +41,7 @@ void write_model_files(Vfs& vfs, const std::string& path, const ExportedModel& m
 
 // Returns a stream as a network: x [T,B,I], or ids [T,B], and states -> y [T,B,O] and states.
 Inference stream_inference(const StreamModel& stream);
-// Returns a recurrent stack as a network: x [T,B,I], with `lengths` also lengths [B], and its states -> y [T,B,D*P] and
-// states.
+// Returns a recurrent stack as a network: x [T,B,I], optional lengths [B], and its states -> y [T,B,D*P] and states.
 Inference stack_inference(const RecurrentModelOptions& options, std::int64_t inputs, bool lengths);
 
 }  // namespace unroll::onnx

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of the importer. A Frame is a graph under construction: the main graph, or the body of a scan. Names are the
-// names visible in a subgraph. A Call is one ONNX node; the builder of its operator reads it and returns the values of
-// its outputs.
+// names visible in a subgraph. A Call is one ONNX node; the builder of its operator reads it and returns its output
+// values.
 #pragma once
 
 #include <map>
@@ -90,8 +90,7 @@ class Call {
 
   void require_all_read() const;
   [[noreturn]] void refuse(const std::string& what, const std::string& next = {}) const;       // malformed
-  [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // valid, but not
-                                                                                               // supported
+  [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // unsupported
 
  private:
   const AttributeDef* attribute(const std::string& name, AttributeType type);

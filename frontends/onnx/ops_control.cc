@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count. The scan is plain if its
-// condition stays true, masked if only its states are used. It is unrolled if the condition can be computed at build
-// time.
+// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count. It is plain if its condition
+// stays true, masked if only states are used. It is unrolled if the condition can be computed at build time.
 #include <algorithm>
 #include <numeric>
 
@@ -43,8 +42,7 @@ std::vector<Value> if_else(Call& call) {
   return outputs;
 }
 
-// Builds a scan with the subgraph as step. `step` receives the names of the body, bound to its captures, and the step's
-// values.
+// Builds a scan with the subgraph as step. `step` receives the body's names, bound to its captures, and its values.
 using BodyStep = std::function<StepResult(Names& names, const StepValues& at)>;
 ScanResult scan_subgraph(Call& call, const GraphDef& body, std::span<const Value> states,
                          std::span<const Value> sequences, const ScanOptions& options, const BodyStep& step) {
@@ -207,8 +205,7 @@ void bind_iteration(Names& names, const GraphDef& body, Value index, Value condi
   for (std::size_t i = 0; i < states.size(); ++i) names.values.insert_or_assign(body.inputs[i + 2].name, states[i]);
 }
 
-// Builds a scan for a known trip count, condition always true. With `masked` the condition ends the loop: later states
-// stay.
+// Builds a scan for a known trip count and a condition that is true. With `masked` the condition ends the loop.
 ScanResult loop_scan(Call& call, const LoopParts& loop, std::int64_t trips, bool masked) {
   std::vector<Value> states = loop.states;
   if (masked) states.push_back(truth(loop.graph));

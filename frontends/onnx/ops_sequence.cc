@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences of tensors that are slices of one tensor. PyTorch's exporter unrolls loops over time with them, with the
-// number of steps of its example. All elements of a sequence must be read: a model that reads only some was made for
-// another length.
+// number of steps of its example. All elements of a sequence must be read: a model that reads some has another length.
 #include <algorithm>
 
 #include "frontends/onnx/importer.h"

@@ -50,8 +50,7 @@ void measure_tiles_of_products(MachineModel::Products& machine, Operands& o) {
   machine.tile_rows = static_cast<double>(o.tile_rows);
   const double whole = o.multiply_ns(o.tile_rows, k_depth), worker = o.multiply_ns(o.tile_rows, k_short);
   machine.tile_ns = std::max(0.0, (worker - whole * k_short / k_depth) / k_panels / (1 - double{k_short} / k_depth));
-  // More rows than a tile are divided evenly, so only the tallest tiles can be timed as subsequent ones of their
-  // height.
+  // More rows than a tile are divided evenly, so only the tallest tiles can be timed as later ones.
   const double many = o.multiply_ns(Operands::k_tall * o.tile_rows, k_depth);
   const double next = (many - whole) / (Operands::k_tall - 1);
   for (Index rows = 1; rows <= o.tile_rows; ++rows) {

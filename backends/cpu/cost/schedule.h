@@ -64,8 +64,7 @@ struct RetryLimits {
   double window_ms = 8;  // total time of the runs that are compared with the expected time
 };
 
-// Decides when to retune: soon when runs become much slower or faster, because other programs start or end, otherwise
-// periodically.
+// Decides when to retune: soon when runs become much slower or faster, otherwise periodically.
 class ChoiceWatch {
  public:
   // Call after a choice: a run takes `expected_ms` (0: the time of the first runs), tuning took `cost_ms`.
@@ -93,8 +92,7 @@ class RepeatedChoice {
   explicit RepeatedChoice(std::size_t n_ways = 1) : choice_(n_ways) {}
   bool open() const { return choice_.open(); }
   std::size_t active() const { return choice_.active(); }  // way of the next run
-  bool as_expected() const { return watch_.as_expected(); }  // the last runs took about as long as when the choice was
-                                                             // made
+  bool as_expected() const { return watch_.as_expected(); }  // the last runs took the expected time
   double ms(std::size_t way) const { return choice_.ms(way); }
   std::size_t n_ways() const { return choice_.n_ways(); }
   // Call after a run of the active way; its time is ignored unless `counts`.

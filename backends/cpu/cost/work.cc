@@ -11,8 +11,7 @@ namespace unroll::cpu {
 
 namespace {
 
-constexpr double k_worth_threads = 0.8;  // of one thread's time: an estimate, which leaves the other cores to other
-                                         // programs
+constexpr double k_worth_threads = 0.8;  // of one thread's time: an estimate; other programs need cores too
 
 std::int32_t size_of(const Plan& plan) { return static_cast<std::int32_t>(plan.graph->nodes().size()); }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted time of a plan and its loops in each schedule (costs.h), to select schedules to try and the number of
-// threads.
+// Predicted time of a plan and its loops in each schedule (costs.h). Selects schedules and numbers of threads.
 #pragma once
 
 #include <vector>

@@ -94,8 +94,7 @@ struct Gemm {
   }
 
   using TileFunction = void (*)(const Tile&);
-  // Tile functions by number of rows. Few rows take several panels at once, because the additions of one panel form a
-  // dependent chain.
+  // Tile functions by number of rows. Few rows take several panels at once, because one panel forms a dependent chain.
   static TileFunction one_panel(Index rows) {
     if constexpr (k_rows == 12) {
       static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>,  tile<3, 1>,  tile<4, 1>,

@@ -21,8 +21,7 @@ struct OpenBlas {
   std::string release;  // "0.3.21"
   std::string core;     // processor whose kernels it chose: "SkylakeX"
 
-  // Its calls run on the calling thread, because matmuls are divided here. Applies to the whole process; OpenBLAS has
-  // no other way.
+  // Its calls run on the calling thread, because matmuls are divided here. Applies to the process.
   void use_one_thread() const {
     if (get_num_threads() != 1) set_num_threads(1);
   }

@@ -12,8 +12,7 @@ namespace {
 
 constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
 
-// Panels of this depth that stay in L2. For bf16 a small depth uses more panels, because its matmuls are short compared
-// with writing c.
+// Panels of this depth that stay in L2. For bf16 a small depth uses more panels, because writing c dominates.
 Index panels_at_once(const GemmKernels& kernels, Index depth) {
   if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
   return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));

@@ -167,8 +167,7 @@ struct Stored {
       S* to = static_cast<S*>(packed) + column / k_columns * k * k_columns + As::place(column % k_columns);
       for (Index row = 0; row < k; ++row) {
         const S weight = As::store(at(b, stride, transposed, row, column), scales[column]);
-        std::memcpy(to + row * k_columns, &weight, sizeof weight);  // not through S*: the address may be read as two at
-                                                                    // once
+        std::memcpy(to + row * k_columns, &weight, sizeof weight);  // not through S*: two may be read at once
       }
     }
   }

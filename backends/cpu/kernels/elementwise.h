@@ -6,12 +6,10 @@
 
 namespace unroll::cpu {
 
-// Returns the function for dst = op(a, b, c), element by element of a tile; it ignores operands that the op lacks. dst
-// may share memory with an operand of the same element size. Null if there is no such op for the dtype. `to` matters
-// for cast only.
+// Returns the function for dst = op(a, b, c), elementwise on a tile; extra operands are ignored. dst may share memory
+// with an operand of the same element size. Null if there is no such op for the dtype. `to` matters for cast only.
 Elementwise::TileFunction tile_function(Op op, DType dtype, DType to);
-// Returns the function for dst = outer(inner(a, b), c), or outer(c, inner(a, b)), for f32 add, sub and mul; null for
-// others.
+// Returns the function for dst = outer(inner(a, b), c), or outer(c, inner(a, b)), for f32 add, sub and mul; else null.
 Elementwise::TileFunction pair_function(Op outer, Op inner, bool inner_first, DType dtype);
 
 }  // namespace unroll::cpu

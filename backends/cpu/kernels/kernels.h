@@ -81,8 +81,8 @@ bool computes_whole_rows(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker,
                 const Epilogue& epilogue);
 
-// Returns the same matmul with fewer stored rows of a: with transpose_a a shorter sum, else fewer rows of c. Clamped to
-// 0 .. all.
+// Returns the matmul with fewer stored rows of a: with transpose_a shorter sums, else fewer rows of c. Clamped to 0 ..
+// all.
 Matmul first_rows(Matmul matmul, std::int64_t rows);
 
 // For a b that is used many times (weights in a time loop); needs single(). Pack once per value of b, then multiply.

@@ -82,8 +82,7 @@ HWY_INLINE V<D> polynomial(D d, V<D> x, const T (&coefficients)[N]) {
   return sum;
 }
 
-// Propagates a NaN in x. The instructions of x86 return their second operand; others return the operand that is a
-// number.
+// Propagates a NaN in x. The instructions of x86 return their second operand; others return the number.
 #undef UNROLL_MIN_GIVES_SECOND  // this file is read once per target
 #define UNROLL_MIN_GIVES_SECOND (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 template <class D>

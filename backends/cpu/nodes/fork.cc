@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Independent branches of a plan: concurrently, each on some of the workers with a separate barrier, or in turn on all
-// workers. Timings of the first runs choose, once the scans in both have chosen their schedules. Retunes when the time
-// of runs changes.
+// workers. Timings of the first runs choose, once the scans in both have chosen their schedules. Retunes when times
+// change.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles registers to tiles: operands read and written in place, operands that go through slots, and slots that
-// registers share.
+// Compiles registers to tiles: operands read and written in place, operands in slots, and slots that registers share.
 #include <algorithm>
 #include <string>
 
@@ -159,8 +158,7 @@ class ElementwiseCompiler {
     std::erase_if(operations_, [](const Operation& operation) { return !operation.function; });
   }
 
-  // Drops dimensions of size 1 and joins adjacent dimensions that every operand traverses as one, except those of a
-  // matrix.
+  // Drops dimensions of size 1 and joins adjacent dimensions that all operands traverse as one, except of a matrix.
   void collapse() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
@@ -222,8 +220,7 @@ class ElementwiseCompiler {
     return static_cast<Location>(k_most_locations - ++n_memory_);
   }
 
-  // An input that is also a result goes through a slot, so that all stores read slots: results may share memory with
-  // inputs.
+  // An input that is also a result goes through a slot, so that all stores read slots: results may overlap inputs.
   void place_inputs() {
     for (std::size_t i = 0; i < n_inputs(); ++i) {
       Register& r = registers_[i];

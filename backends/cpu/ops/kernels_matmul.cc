@@ -127,8 +127,7 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
   return {a_block, stride};
 }
 
-// Computes rows [range) of c, columns of panels [begin, end) of the block that starts at `column`. `step`: the block of
-// k.
+// Computes rows [range) of c, columns of panels [begin, end) of the block at `column`. `step`: the block of k.
 void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column, Index columns, Index step,
                       const void* packed, Range panels, void* a_block) {
   const Matmul& mm = p.matmul;

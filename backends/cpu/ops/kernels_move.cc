@@ -114,8 +114,7 @@ void exchange(Copy& copy, int a, int b) {
   std::swap(copy.dst[at(a)], copy.dst[at(b)]);
 }
 
-// A copy may visit elements in any order: the dimension along which dst is contiguous becomes the inner one, that of
-// src the next.
+// A copy may visit elements in any order: the contiguous dimension of dst becomes the inner one, that of src the next.
 void order_dimensions(Copy& copy) {
   const int inner = copy.rank - 1;
   for (int axis = 0; axis < inner && copy.dst[at(inner)] != 1; ++axis)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on rows of a row expression: registers that alias others or parts of others, and instructions that one
-// kernel fuses.
+// The operations of a row expression: registers that alias others or parts of them, and instructions that one kernel
+// fuses.
 #pragma once
 
 #include <cstdint>

@@ -53,8 +53,7 @@ class RowCompiler {
   void collapse_rows() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
-    for (const auto& result : s_.results) strides.push_back(result.sums ? Strides{} : result.strides);  // stored
-                                                                                                        // elsewhere
+    for (const auto& result : s_.results) strides.push_back(result.sums ? Strides{} : result.strides);
     const int last = s_.shape.rank() - 1;
     std::size_t rank = 0;
     std::vector<Strides> joined(strides.size(), Strides{});

@@ -44,8 +44,7 @@ class BarrierFinder {
     return true;
   }
 
-  // A state is read from the memory that the previous step wrote. It is next written to the memory that the previous
-  // step read.
+  // A state is read from the memory that the previous step wrote. The next one is written to memory that it read.
   std::uint32_t base_of(std::uint32_t base) const {
     if (!loop_ || base < k_first_input) return base;
     const auto first_output = k_first_input + static_cast<std::uint32_t>(loop_->n_inputs);

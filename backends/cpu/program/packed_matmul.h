@@ -22,8 +22,7 @@ class PackedMatmul final : public Call {
   // after the other's.
   PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
 
-  // From now on also computes this epilogue, on the rows and columns of each worker. Not supported for columns of
-  // units.
+  // Adds an epilogue on the rows and columns of each worker. Not supported for columns of units.
   void add(BlockEpilogue epilogue) { epilogue_ = std::move(epilogue); }
   void pack(const Frame& frame, const Worker& worker);
   void run(const Frame& frame, const Worker& worker) override;

@@ -94,8 +94,7 @@ inline bool exchanges(const BackendState& state, const Node& node) {
 std::unique_ptr<Call> make_all_reduce(const PlanView& view, std::int32_t node);
 // Waits for sums that run beside the plan, the last of them at node `last`; null if there are none.
 std::unique_ptr<Call> make_await_exchanges(const PlanView& view, std::int32_t& last);
-// Returns the call of any other node; null if it computes nothing (inputs, constants, views). Raises scratch_bytes to
-// its need.
+// Returns the call of any other node; null if it computes nothing (inputs, constants, views). May raise scratch_bytes.
 std::unique_ptr<Call> make_call(const PlanView& view, std::int32_t node, std::size_t& scratch_bytes);
 
 }  // namespace unroll::cpu

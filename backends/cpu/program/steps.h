@@ -39,8 +39,7 @@ inline constexpr std::uint32_t k_constants = 1;
 inline constexpr std::uint32_t k_first_input = 2;
 
 // Division of memory among workers: with equal owners, each worker touches the same elements. Element e (in bytes from
-// the base) of rows of columns belongs to unit (e - phase) / size mod units. Memory of separate columns begins at
-// `phase`.
+// the base) of rows of columns belongs to unit (e - phase) / size mod units. Separate columns begin at `phase`.
 struct Owner {
   std::int64_t units = 0;  // 0: any worker may touch any element
   std::int64_t phase = 0, size = 0;  // bytes
@@ -97,8 +96,7 @@ class Steps {
   std::size_t size() const { return steps_.size(); }
   Step& operator[](std::size_t i) { return steps_[i]; }
   const Step& operator[](std::size_t i) const { return steps_[i]; }
-  // Times one of `runs` runs and weights it accordingly, because reading the clock twice takes longer than a small
-  // call.
+  // Times one of `runs` runs and weights it accordingly, because reading the clock outlasts a small call.
   void time_one_in(int runs) { timed_one_in_ = runs; }  // 0: none
 
   void prepare() {

@@ -177,8 +177,7 @@ void ScanCall::choose() {
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
-// Retunes, because other programs may have started or ended. Ways that need more scratch than the frame has are
-// omitted.
+// Retunes, because other programs may have started or ended. Omits ways that need too much scratch.
 void ScanCall::try_again() {
   const auto start = std::chrono::steady_clock::now();
   std::swap(ways_[0], ways_[choice_.active()]);

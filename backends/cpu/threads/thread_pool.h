@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread pool of the cpu backend: all workers run the same function in lock step, each computing its share
-// (`Worker`).
+// The thread pool of the cpu backend: all workers run the same function in lock step, each its share (`Worker`).
 #pragma once
 
 #include <atomic>

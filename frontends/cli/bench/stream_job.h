@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by `stream` and `bench --mode stream`: a stream in the requested format, its loss of accuracy, and the time of
-// a call.
+// Shared by `stream` and `bench --mode stream`: a stream in the requested format, its accuracy loss, and the call time.
 #pragma once
 
 #include "frontends/cli/options/command_options.h"

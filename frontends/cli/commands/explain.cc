@@ -102,8 +102,7 @@ class FirstBatches final : public Task {
  private:
   std::shared_ptr<const Task> task_;
   std::int64_t train_;
-  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // accessed from one thread: no batch is prepared
-                                                                  // ahead
+  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // accessed from one thread
 };
 
 // Returns training options without those that do not affect plans.

@@ -43,8 +43,7 @@ Report memory_report(const Plan& plan);
 // Returns the backend, wrapped if `wanted`; `explaining` then points at the wrapper.
 std::unique_ptr<Backend> explained_if(bool wanted, std::unique_ptr<Backend> backend, ExplainingBackend*& explaining);
 
-// Prints the report and, unless `explaining` is null, its plans: as member `explain` of the JSON object, or below the
-// text.
+// Prints the report and, unless `explaining` is null, its plans: as JSON member `explain`, or below the text.
 void print_explained(Report report, const ExplainingBackend* explaining, bool as_json);
 // The same after data on stdout: as text on stderr, or as one more line of JSON, {"explain": ...}. Prints nothing if
 // `explaining` is null.

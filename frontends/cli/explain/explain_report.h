@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports of `unroll explain` on a plan: for people a table of one screen, then optimizations and calls; for programs
-// all data.
+// Reports of `unroll explain` on a plan: for people one screen, then optimizations and calls; for programs all data.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll export --format cpp`: exports a model that runs step by step as one C++17 header. --check compiles it and
-// compares.
+// `unroll export --format cpp`: exports a model that runs step by step as one C++17 header. --check compares it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,8 +106,7 @@ struct Build {
 };
 constexpr Build k_builds[] = {{" -O2", "relative_l2_difference"}, {" -O2 -ffast-math", "fast_math_difference"}};
 
-// Returns the output of the program in the folder, compiled by a command. `weights`: the path of the weights file, or
-// empty.
+// Returns the output of the program in the folder, compiled by a command. `weights`: a path, or empty.
 std::vector<float> outputs_of_build(const std::string& command, const ScratchFolder& folder,
                                     const std::string& weights) {
   const std::string program = shell_word(folder / "program");

@@ -35,8 +35,7 @@ ExportJob export_job(const ExportArguments& options);
 // parameter matrix, 16 at most.
 std::int64_t n_checked_ids(const TensorMap& parameters);
 
-// Writes the file, and with --check compares it. Adds its results to the report. Returns the difference, or an empty
-// text.
+// Writes the file, and with --check compares it. Adds results to the report. Returns the difference, or "".
 std::string export_onnx(const ExportArguments& options, Report& report);
 std::string export_cxx(const ExportArguments& options, Report& report);
 

@@ -9,8 +9,7 @@
 
 namespace unroll::cli {
 
-// Outputs y of the `reference` backend, and the model's amplification of rounding: the relative L2 difference of `cpu`
-// from them.
+// Outputs y of the `reference` backend, and the amplification of rounding: the relative L2 difference of `cpu`.
 struct Expected {
   Tensor y;
   double amplified = 0;

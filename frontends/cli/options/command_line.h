@@ -26,8 +26,7 @@ struct CommandInfo {
 };
 std::vector<CommandInfo> describe_commands(Commands commands);
 
-// Answers --help and --version, or runs the named command. Returns the exit code; throws Error(usage) for a wrong
-// option.
+// Answers --help and --version, or runs the named command. Returns the exit code; throws Error(usage).
 int run_command_line(Commands commands, int argc, const char* const* argv);
 
 }  // namespace unroll::cli

@@ -60,8 +60,8 @@ class Answers {
   virtual bool is_about_a_line(const Error& error) const {
     return error.kind() == ErrorKind::usage || error.kind() == ErrorKind::input_file;
   }
-  // Replaces the predictions of the previous call. Throws Error(numeric) if an output is not finite; the same lines may
-  // be passed again.
+  // Replaces the predictions of the previous call. Throws Error(numeric) if an output is not finite; lines may be
+  // passed again.
   virtual void predict(const std::vector<InputLine>& lines) = 0;
   // Adds the predictions of the last call to the totals of the functions below.
   virtual void count(const std::vector<InputLine>&) {}

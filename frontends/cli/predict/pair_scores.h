@@ -22,8 +22,7 @@ struct TextScoring {
   TextScoreOptions options;
   Metrics (*metrics)(const TextScores& scores);
   std::map<std::string, Guess> (*baselines)(const PairTask& data);
-  bool counts_trigrams = false;  // adds repeated_trigrams, the share of word trigrams that occur earlier in the same
-                                 // text
+  bool counts_trigrams = false;  // adds repeated_trigrams (text_baselines.h)
 };
 
 struct PairScores {

@@ -24,8 +24,7 @@ std::string joined(const Words& words, std::size_t n) {
   return text;
 }
 
-// Replaces each word by its most frequent counterpart at the same position in training pairs with equal numbers of
-// words.
+// Replaces each word by its most frequent counterpart at the same position in training pairs of equal length.
 class WordByWord {
  public:
   explicit WordByWord(const PairTask& task) {

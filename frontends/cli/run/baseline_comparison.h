@@ -14,8 +14,7 @@ namespace unroll::cli {
 class LossTrace {
  public:
   void add(const Progress& progress);
-  // True if the last loss or a metric is not finite, or if the symptom appeared and the loss stayed above the first
-  // one.
+  // True if the last loss or a metric is not finite, or the symptom appeared and the loss stayed above the first.
   bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
 
  private:

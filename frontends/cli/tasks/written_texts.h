@@ -20,8 +20,7 @@ namespace unroll::cli {
 // jsonl  source, text, log_probability (, score) of the best; with an n-best list a list of all
 class WrittenTexts {
  public:
-  // `one` and `many` name the texts: "summary", "summaries". Throws Error(usage) if more texts than beams are
-  // requested.
+  // `one` and `many` name the texts: "summary", "summaries". Throws Error(usage) for more texts than beams.
   WrittenTexts(std::string one, std::string many, const PredictArguments& options);
   std::vector<std::string> columns() const;
   void put(const InputLine& line, std::span<const ScoredText> texts, RowWriter& writer) const;

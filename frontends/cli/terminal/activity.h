@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress of slow work, on stderr: a redrawn line on a terminal, which disappears at the end; elsewhere a line after
-// two seconds without output. A separate thread shows it, so that blocking calls show progress too. Shorter work shows
-// nothing.
+// two seconds without output. A separate thread shows it, also during blocking calls. Shorter work shows nothing.
 #pragma once
 
 #include <cstdint>

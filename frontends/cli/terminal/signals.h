@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signal handling of commands. Without catch_stop_signals() a fatal signal first removes the process's temporary files.
-// With it the first SIGINT, SIGTERM or SIGHUP sets a flag that the training loop polls, and the second one ends the
-// process at once.
+// With it the first SIGINT, SIGTERM or SIGHUP sets a flag that the training loop polls, and the second one kills the
+// process.
 #pragma once
 
 namespace unroll::cli {

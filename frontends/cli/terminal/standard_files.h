@@ -7,8 +7,7 @@
 namespace unroll::cli {
 
 // Call this first. The next opened file would reuse a closed descriptor and receive the output. A closed descriptor is
-// therefore opened so that reads or writes fail. Exceeding a file-size limit becomes an error of the writer, not a
-// signal.
+// therefore opened so that reads or writes fail. Exceeding a file-size limit becomes an error.
 void secure_standard_files();
 
 // Throw Error(storage) if the text, or earlier text, could not be written to stdout.

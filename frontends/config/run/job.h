@@ -27,8 +27,7 @@ TrainerOptions trainer_options(const Config& config);
 // Returns the number of bytes in a text such as "2GiB": 2147483648; 0 for an empty text. Throws Error(usage), which
 // names `who`, the key or option.
 std::size_t bytes_of(const std::string& who, const std::string& text);
-// Returns the folder in which backends cache compiled kernels: unroll in $XDG_CACHE_HOME, else in ~/.cache; empty:
-// none.
+// Returns the folder for compiled kernels of backends: unroll in $XDG_CACHE_HOME, else in ~/.cache; empty: none.
 std::string kernel_folder();
 // With `predict` reports include predicted times, for which some backends measure the machine; other backends lack the
 // option. 0 threads: the backend chooses.

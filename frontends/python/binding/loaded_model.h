@@ -67,8 +67,8 @@ class LoadedModel {
   const std::vector<TensorSpec>& inputs() const { return inference_.inputs; }
   const std::vector<TensorSpec>& outputs() const { return inference_.outputs; }
   const std::vector<std::string>& states() const { return inference_.states; }
-  // The Python function that builds the network, if any. It may refer to the model, and Python's garbage collector must
-  // see this cycle.
+  // The Python function that builds the network, if any. It may refer to the model, a cycle for Python's garbage
+  // collector.
   std::shared_ptr<nanobind::object> function;
 
  private:
