@@ -20,9 +20,9 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
   std::vector<LibraryStatus> (*libraries)() = nullptr;  // null: none
-  // Set by a value without a name behind the colon: "vulkan:1", "cpu:openblas". Null: there is none.
+  // Option set by a value without a name after the colon: "vulkan:1", "cpu:openblas". Null: none.
   const char* after_colon = nullptr;
-  bool has_devices() const { return after_colon == k_device; }  // several; the others run on the host
+  bool has_devices() const { return after_colon == k_device; }  // several devices; the other backends run on the host
 };
 constexpr BackendRow k_backends[] = {
     {"cpu", make_cpu_backend, cpu_options, nullptr, "products"},
@@ -32,8 +32,8 @@ constexpr BackendRow k_backends[] = {
     {"cuda", make_cuda_backend, cuda_options, cuda_libraries, k_device},
 };
 
-// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole": a backend, and options of it. A profile of that
-// name comes first; one that differs in a letter is meant, too: "cuda:sm_91" is no device.
+// A backend and its options: "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole". A profile of that
+// name has precedence, also with one letter mistyped: "cuda:sm_91" is no device.
 struct Name {
   std::string backend, value;
   bool is_profile = false;
@@ -54,7 +54,7 @@ Name parse(const std::string& name) {
   return {name, {}, true};
 }
 
-// What stands behind the colon, "1:loops=whole", into options.
+// Parses the text after the colon, "1:loops=whole", into options.
 void add_options(const BackendRow& row, const std::string& text, BackendOptions& options) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(':', at), text.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BackendOptions::specific: what the backend that knows an option reads of it, and the checks against those it knows.
+// Backend-specific options (BackendOptions::specific): reading a value, and checks against the known names and values.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace unroll::common {
 
-// Empty where it is not given.
+// Returns the value, or an empty text if the option is absent.
 inline std::string_view specific_option(const BackendOptions& options, const std::string& name) {
   const auto at = options.specific.find(name);
   return at == options.specific.end() ? std::string_view() : std::string_view(at->second);
 }
 
-// Throws Error(usage), which lists the known names or values.
+// Throws Error(usage), which lists the known names or values, for an unknown one.
 inline void check_specific_options(std::string_view backend, std::span<const BackendOption> known,
                               const BackendOptions& options) {
   for (const auto& [name, value] : options.specific) {
@@ -39,7 +39,7 @@ inline void check_specific_options(std::string_view backend, std::span<const Bac
   }
 }
 
-// Of backends with a machine model.
+// The option of backends with a machine model.
 inline BackendOption predict_option() {
   return {"predict", {"false", "true"},
           "Measure the machine for about a second, so that reports contain predicted times."};

@@ -60,12 +60,12 @@ class CpuBackend final : public HostBackend {
   ThreadWays ways_of(const Plan& plan) const {
     const bool alone = plan.one_thread || (chooses_ && !threads_pay(usual_machine(), plan, pool_.size()));
     if (alone || pool_.size() == 1) return {};
-    // A schedule that was asked for is kept; so are the threads whose calls are reported and traced.
+    // A requested schedule is kept. Calls that are reported or traced keep their threads.
     const bool fixed = state_.schedule || state_.predicts || state_.trace;
     return {pool_.size(), fixed ? 0 : plan_ns(usual_machine(), plan, 1)};
   }
 
-  bool chooses_;  // how many threads a plan gets
+  bool chooses_;  // selects the number of threads of each plan
   ThreadPool pool_;
   BackendState state_;
   Capabilities capabilities_;

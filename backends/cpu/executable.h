@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan made ready for the threads of a pool: its program, its memory. A pool has size() and run(f), which calls
-// f(const Worker&) once in each of its threads (pool.h).
+// A compiled plan for a thread pool: its program and its memory. A pool has size() and run(f), which calls f(const
+// Worker&) once on each worker (thread_pool.h).
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace unroll::cpu {
 
-// Does what the options ask of a backend with these threads.
+// Applies the backend's options for this thread pool.
 template <class ThreadPool>
 void prepare(BackendState& state, ThreadPool& pool, const BackendOptions& options) {
   if (options.trace) options.trace->open_lanes(pool.size());
@@ -30,11 +30,11 @@ void prepare(BackendState& state, ThreadPool& pool, const BackendOptions& option
   if (state.predicts) state.machine = measure_machine({pool.size(), [&](const Work& work) { pool.run(work); }});
 }
 
-// Which numbers of threads a plan may run on, with the same bits.
+// Numbers of threads on which a plan may run. All give the same bits.
 struct ThreadWays {
   int usual = 1;
-  // Above 1 thread: what one thread should take, by usual machine. Beside other programs it may be the faster way,
-  // because every barrier waits for a thread that another program interrupts. 0: one thread is not tried.
+  // With several threads: the predicted time on one thread, by the usual machine model. Beside other programs one
+  // thread may be faster, because every barrier waits for an interrupted thread. 0: do not try one thread.
   double alone_ns = 0;
 };
 
@@ -93,8 +93,8 @@ class ProgramExecutable final : public Executable, public Settling {
  private:
   struct Way {
     explicit Way(int n) : threads(n) {}
-    int threads;  // 1: in the caller's thread
-    std::unique_ptr<Program> program = nullptr;  // null: not compiled now
+    int threads;  // 1: runs on the caller's thread
+    std::unique_ptr<Program> program = nullptr;  // null: not compiled
     Bytes scratch = {};
     std::vector<std::byte*> bases = {};
   };
@@ -106,7 +106,7 @@ class ProgramExecutable final : public Executable, public Settling {
     way.bases.resize(way.program->n_bases());
   }
 
-  // After a run whose loops had chosen their schedules.
+  // Call after a run in which all loops had chosen their schedules.
   void note_run(double milliseconds) {
     if (!checked_) return check_first(milliseconds);
     switch (choice_.add_run(milliseconds, /*counts=*/true, state_.retry)) {
@@ -116,7 +116,7 @@ class ProgramExecutable final : public Executable, public Settling {
     }
   }
 
-  // One thread is tried at first only where the threads gain little.
+  // Tries one thread only if several threads gain little.
   void check_first(double milliseconds) {
     constexpr double k_enough_ms = 8, k_pays = 0.8;
     constexpr int k_enough_runs = 4;
@@ -140,7 +140,7 @@ class ProgramExecutable final : public Executable, public Settling {
     try {
       compile(ways_[1]);
     } catch (const Error& e) {
-      if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+      if (e.kind() != ErrorKind::memory) throw;  // without memory for a second way, keep the current one
       ways_[1] = Way(ways_[1].threads);
       n = 1;
     }
@@ -154,10 +154,10 @@ class ProgramExecutable final : public Executable, public Settling {
   double alone_ns_;
   std::vector<Way> ways_;  // one or two
   RepeatedChoice choice_;
-  bool checked_ = false;  // the first runs were compared with what one thread should take
+  bool checked_ = false;  // the first runs were compared with alone_ns
   double first_ms_ = 0;
   int first_runs_ = 0;
-  std::optional<SharedArena::Share> share_;  // of one that takes turns; streams run side by side
+  std::optional<SharedArena::Share> share_;  // for an executable that takes turns; streams run concurrently
   Bytes own_arena_;
 };
 

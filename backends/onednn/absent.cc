@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in when oneDNN's headers were not there at build time.
+// Replaces the backend in builds without oneDNN's headers.
 #include "backends/registry.h"
 #include "unroll/support/error.h"
 

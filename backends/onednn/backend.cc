@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's recurrent primitives; everything they do not take runs as on the backend this one is built on.
+// Recurrent layers by oneDNN's primitives; all other nodes run on the base backend.
 #include <string>
 
 #include "backends/common/host_buffer.h"
@@ -26,7 +26,7 @@ constexpr ClaimRow k_claims[] = {
     {Op::lstm, claim_recurrent},
 };
 
-// What primitives compute in, by the precision of the plan.
+// Compute format of primitives, by the precision of the plan.
 struct FormatRow {
   Precision precision;
   DType format;

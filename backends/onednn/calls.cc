@@ -18,14 +18,14 @@ Claim refused(std::string reason) {
   return claim;
 }
 
-// A value that may be absent.
+// An optional value.
 struct Place {
   bool present = false;
   Ref ref = {};
   float* at(const Frame& frame) const { return present ? reinterpret_cast<float*>(ref.in(frame)) : nullptr; }
 };
 
-// Operands of the forward node, which the gradient node has as well.
+// Operands of the forward node, which the gradient node also has.
 struct Inputs {
   Place x, h0, c0;
   std::vector<Place> parameters;
@@ -43,7 +43,7 @@ struct Inputs {
   }
 };
 
-// Calls of oneDNN use the threads of the pool, which is at rest meanwhile.
+// oneDNN's calls use the threads of the pool, which is idle meanwhile.
 class RecurrentCall : public cpu::Call {
  public:
   RecurrentCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::string implementation)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this backend claims, and the calls that run it.
+// The claims of this backend and the calls that run them.
 #pragma once
 
 #include <memory>

@@ -27,8 +27,8 @@ void ThreadPool::run_erased(cpu::SharedRun::Call call, void* argument) {
   };
   library().gomp_parallel(worker, &run, static_cast<unsigned>(n_), 0);
   shared_run_.rethrow();
-  // OpenMP gives fewer threads than asked for inside a parallel region of the caller, or by its limits. Results are the
-  // same for any number.
+  // OpenMP may give fewer threads than requested inside a parallel region of the caller, or by its limits. Results are
+  // the same for any number.
   if (run.alone) call(argument, cpu::Worker{});
 }
 

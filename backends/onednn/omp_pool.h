@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of this backend are those of oneDNN's OpenMP runtime: a second set would spin against them for the cores.
+// A thread pool on oneDNN's OpenMP runtime: a second set of threads would compete with it for the cores.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class ThreadPool {
 
   const int n_;
   cpu::SharedRun shared_run_;
-  std::unique_ptr<cpu::ThreadPool> own_;  // when oneDNN's threads are of another kind
+  std::unique_ptr<cpu::ThreadPool> own_;  // if oneDNN uses other threads
 };
 
 }  // namespace unroll::onednn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read rows by number, add into rows by number, or draw numbers by their index.
+// Ops that gather or scatter rows by index, and ops that draw random numbers by index.
 #include <algorithm>
 #include <numeric>
 
@@ -56,7 +56,7 @@ void scatter_add(const Call& call) {
   }
 }
 
-// Lengths i32 [B], cut to 0 .. steps: rows by length, and the places of the rows that are there.
+// Lengths i32 [B], clamped to 0 .. steps: the batch order by length, and the places of the live rows.
 void pack_lengths(const Call& call) {
   const std::int64_t batch = call.inputs[0].elements(), steps = call.node.attributes.get<std::int64_t>("steps");
   const auto out = [&](std::size_t k) { return call.outputs[k].as<std::int32_t>(); };
@@ -82,7 +82,7 @@ void pack_lengths(const Call& call) {
   *out(5) = row;
 }
 
-// Number step * elements + e of draw `rng_stream` in key's update, see core/support/philox.h.
+// Number step * elements + e of RNG stream `rng_stream` with this key, see core/support/philox.h.
 void random_uniform(const Call& call) {
   const View& out = call.outputs[0];
   const auto* key = call.inputs[0].as<const std::int32_t>();

@@ -16,7 +16,7 @@ LastFailure& last_failure() {
   return failure;
 }
 
-// Messages are cut when there is no memory for them.
+// Truncates messages if memory is short.
 void keep(const char* message, const std::string& hint) noexcept try {
   last_failure() = {message, hint};
 } catch (...) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step at a time. The steps of a stream allocate nothing on the cpu backend, here as well.
+// Streams, which run one step at a time. On the cpu backend a step allocates nothing, here as well.
 #include "unroll/model/stream.h"
 
 #include <cstring>

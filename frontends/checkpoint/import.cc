@@ -25,7 +25,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// The first parts of the names: "model.", "optimizer.".
+// Returns the first parts of the names: "model.", "optimizer.".
 std::vector<std::string> prefixes_of(const Checkpoint& checkpoint) {
   std::set<std::string> prefixes;
   for (const NamedTensor& each : checkpoint.tensors)

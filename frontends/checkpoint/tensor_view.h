@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor of a torch.save file: a view of a storage, which other tensors may share.
+// A tensor of a torch.save file: a view of a storage that other tensors may share.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a config accepts: known keys of the right type, in range. Files give exit code 3, the command line 2.
+// Validation of configs: known keys with the right type, in range. Exit codes: files 3, command line 2.
 #include "frontends/config/config.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string example_of(const KeySpec& key) {
   return key.type == KeyType::texts ? "[\"a\", \"b\"]" : default_text(key);
 }
 
-// The value as the key's type, or nothing when the types do not fit. Whole numbers are numbers.
+// Converts the value to the key's type; returns false if the types do not match. Integers are also numbers.
 bool convert(const TomlValue& from, KeyType type, ConfigValue& to) {
   if (type == KeyType::boolean && std::holds_alternative<bool>(from))
     to = std::get<bool>(from);
@@ -53,7 +53,7 @@ void check_range(const KeySpec& key, const ConfigValue& value, const std::string
   throw Error(kind_of(origin), origin, fmt::format("{} is {}", key.path, toml_text(value)), rule);
 }
 
-// "a,b" as a shell passes it.
+// Splits "a,b" from a shell.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at <= text.size();) {
@@ -186,7 +186,7 @@ std::string Config::toml(unsigned uses) const {
     }
     const std::string line = fmt::format("{} = {}", key.path.substr(dot + 1), toml_text(entry(key.path).value));
     std::string_view words = key.allowed.words;
-    if (words.ends_with('|')) words.remove_suffix(1);  // the last one is empty
+    if (words.ends_with('|')) words.remove_suffix(1);  // the last word is empty
     out += fmt::format("{:<32}# {}{}\n", line, key.meaning, words.empty() ? "" : fmt::format(" ({})", words));
   }
   out += tables_toml(uses);

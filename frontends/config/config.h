@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checked config: every key of the schema with a value and the place it came from.
+// A validated config: every key of the schema with its value and origin.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Config {
  public:
   Config();  // defaults
 
-  // Throws Error(input_file) naming name:line:column, the key and the nearest known one.
+  // Throws Error(input_file) with name:line:column, the key and the nearest known key.
   void apply_toml(std::string_view text, const std::string& name);
   // "section.key=value"; the value is TOML, or plain text for a text key, or a,b for an array of text. Throws
   // Error(usage).
@@ -33,32 +33,33 @@ class Config {
   const std::string& text(std::string_view path) const { return get<std::string>(path); }
   const ConfigValue& value(std::string_view path) const { return entry(path).value; }
   const std::vector<std::string>& texts(std::string_view path) const { return get<std::vector<std::string>>(path); }
-  std::vector<TextCell> cells() const;  // the tables [cells.NAME], checked
+  std::vector<TextCell> cells() const;  // the validated tables [cells.NAME]
   std::vector<ParameterGroup> groups() const;  // the tables [groups.NAME], in the order of the file
-  // Sets the fields of the library's options that have a key. Fields of a base class are those of the base.
+  // Sets the fields of the library's options that have a key, including fields of a base class.
   template <class Options>
   void fill(Options& options) const {
     fill_fields(&k_owner<Options>, &options);
   }
-  // The other way: keys get the values of such fields.
+  // The reverse: sets keys from such fields.
   template <class Options>
   void take(const Options& options) {
     take_fields(&k_owner<Options>, &options);
   }
   bool is_default(std::string_view path) const { return entry(path).origin.empty(); }
-  // A line for each key that differs from its default and has no effect beside the values of others (OptionKey::needs).
+  // Returns a line for each key that differs from its default and has no effect with the other values
+  // (OptionKey::needs).
   std::vector<std::string> settings_without_effect(unsigned uses) const;
   std::vector<std::string> settings_without_effect() const { return settings_without_effect(uses()); }
 
-  // The keys that `uses` reads, in schema order, and all tables, as TOML with comments; all of it reads back to the
-  // same config.
+  // Returns the keys that `uses` reads, in schema order, and all tables, as TOML with comments. It reads back
+  // unchanged.
   std::string toml(unsigned uses) const;
   unsigned uses() const;  // from task.kind
-  bool reads(std::string_view path) const;  // whether task.kind reads the key
+  bool reads(std::string_view path) const;  // true if task.kind reads the key
 
-  // Throws when a key was set that task.kind does not read.
+  // Throws if a key was set that task.kind does not read.
   void refuse_unread() const;
-  // Throws the error of a value that does not fit the others, naming where it was set.
+  // Throws the error of a value that conflicts with others, with its origin.
   [[noreturn]] void refuse(std::string_view path, std::string_view what, std::string_view next = {}) const;
 
   friend bool operator==(const Config& a, const Config& b) { return a.toml(k_every) == b.toml(k_every); }
@@ -89,7 +90,7 @@ class Config {
   std::vector<Group> groups_;  // in the order of the file
 };
 
-// Whether a path belongs to a table of table_schema(): "cells.NAME.key".
+// True if a path belongs to a table of table_schema(): "cells.NAME.key".
 bool is_table_path(std::string_view path);
 
 }  // namespace unroll::cli

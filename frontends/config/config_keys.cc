@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the command alone, and how they and the library's options become the config schema.
+// Keys of the command only, and the config schema from them and the library's options.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ constexpr std::string_view k_task_words =
 #undef UNROLL_TASK
     ;
 
-// Keys that no options of the library have, or not in this form: a size is text here.
+// Keys that the library's options lack, or have in another form: a size is text here.
 std::vector<KeySpec> command_keys() {
   const std::string none;
   return {
@@ -61,8 +61,8 @@ class Schema {
     for (const TaskKind& kind : task_kinds())
       for (const TaskDefault& own : kind.row.defaults)
         if (!own.key.empty()) set_default(at(own.key), kind.bit, own.value);
-    at("model.bidirectional").uses &= ~k_language_model;  // the second direction would read what is predicted
-    at("run.estimate_seconds").fallback = 3.0;            // the library alone estimates no run
+    at("model.bidirectional").uses &= ~k_language_model;  // the second direction would read the targets
+    at("run.estimate_seconds").fallback = 3.0;            // the library alone makes no estimate
     constexpr std::array<std::string_view, 5> k_sections = {"task", "data", "model", "train", "run"};
     std::ranges::stable_sort(keys_, {}, [&](const KeySpec& key) {
       return std::ranges::find(k_sections, key.path.substr(0, key.path.find('.')));
@@ -78,7 +78,7 @@ class Schema {
     else key.own[task] = value;
   }
 
-  // The options of `uses` have the fields of Options, with these defaults. Structs share keys.
+  // The options of `uses` have the fields of Options, with these defaults. Structs may share keys.
   template <class Options>
   void add(const Options& defaults, unsigned uses) {
     for (const Option& option : k_options<Options>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that have an effect only beside certain values of other keys. The conditions stand in the rows of the options:
+// Keys that have an effect only with certain values of other keys. The rows of the options contain the conditions:
 // "train.cooldown > 0 or train.schedule = linear|cosine", with `and` for several.
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ std::string plain_text(const ConfigValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text ? *text : toml_text(value);
 }
-double number_of(std::string_view text) {  // in any locale
+double number_of(std::string_view text) {  // independent of the locale
   double number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;

@@ -49,7 +49,7 @@ std::string range_text(const KeySpec& key) {
   return fmt::format("{} … {}", key.allowed.lowest, key.allowed.highest);
 }
 
-// The default, then those of the kinds that have another one: "`0.2`; language-model: `0.1`".
+// Returns the default, then those of the kinds with another one: "`0.2`; language-model: `0.1`".
 std::string defaults_text(const KeySpec& key) {
   const std::string usual = default_text(key);
   std::vector<std::pair<std::string, unsigned>> others;  // and the kinds that have them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with keys: finding them, defaults, and values as TOML.
+// Operations on keys: lookup, defaults, and values as TOML.
 #include "frontends/config/config_schema.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config keys: they drive parsing, defaults, `unroll new`, the resolved config and docs/config.md. Most are
-// declared with the library's options (unroll/support/option.h), those of the command alone in config_keys.cc.
+// The config schema: it defines parsing, defaults, `unroll new`, the resolved config and docs/config.md. Most keys are
+// declared with the library's options (unroll/support/option.h), those of the command only in config_keys.cc.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ using KeyType = OptionType;
 std::string_view key_type_name(KeyType type);
 
 template <class Options>
-inline constexpr char k_owner = 0;  // its address stands for the struct
+inline constexpr char k_owner = 0;  // its address identifies the struct
 
-// A field of an options struct of the library that a key fills.
+// A field of a library options struct that a key sets.
 struct KeyField {
   const void* owner;
   const Option* option;
@@ -30,15 +30,15 @@ struct KeyField {
 
 struct KeySpec : OptionKey {
   KeyType type;
-  ConfigValue fallback;                  // where no kind of task is known
+  ConfigValue fallback;                  // for an unknown kind of task
   unsigned uses = 0;                     // the kinds that read it
-  std::map<unsigned, ConfigValue> own = {};  // the default of a kind, by its bit
-  std::vector<KeyField> fields = {};     // one in each of these structs
+  std::map<unsigned, ConfigValue> own = {};  // kind-specific defaults, by bit
+  std::vector<KeyField> fields = {};     // one field in each of these structs
 };
 
 std::span<const KeySpec> config_schema();
 
-// The keys of a table such as [cells.NAME]. Any number of such tables may stand in a config.
+// Keys of a table such as [cells.NAME]. A config may have any number of such tables.
 enum class TableKeyType : std::uint8_t { text, texts, number };
 std::string_view table_key_type_name(TableKeyType type);
 struct TableKeySpec {
@@ -50,18 +50,18 @@ struct TableKeySpec {
 std::span<const TableKeySpec> table_schema();
 std::string_view leaf(std::string_view path);  // "train.lr": "lr"
 const KeySpec* find_key(std::string_view path);
-// For a key of earlier versions: what to write instead. Empty for other paths.
+// Returns the replacement for a key of earlier versions. Empty for other paths.
 std::string_view successor_of(std::string_view path);
-// The path of the key with this name, in any section, or with this name in other tools ("learning_rate"). Empty: none.
+// Returns the path of the key with this name in any section or in other tools ("learning_rate"). Empty: none.
 std::string_view key_named(std::string_view name);
-// The known path that a mistyped one most likely means. Empty: none is near.
+// Returns the most likely known path for a mistyped one. Empty: none is near.
 std::string_view nearest_key(std::string_view path);
-const ConfigValue& default_value(const KeySpec& key, unsigned uses = 0);  // for a kind; 0: where no kind is known
+const ConfigValue& default_value(const KeySpec& key, unsigned uses = 0);  // for a kind; 0: for an unknown kind
 std::string default_text(const KeySpec& key, unsigned uses = 0);  // as TOML
 std::string toml_text(const ConfigValue& value);
-// As a string over several lines, for texts that have them.
+// Returns a multi-line string for texts with line breaks.
 std::string toml_lines(std::string_view text);
-// The whole of docs/config.md.
+// Returns the complete docs/config.md.
 std::string config_reference();
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a config that may occur any number of times: [cells.NAME] and [groups.NAME].
+// The repeatable tables of a config: [cells.NAME] and [groups.NAME].
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool fits(const TomlValue& value, TableKeyType type) {
   return false;
 }
 
-// Throws Error(input_file) when there is no such key or its value is of another type.
+// Throws Error(input_file) if the key is unknown or its value has another type.
 void check_key(const TomlEntry& given, std::string_view key, const std::string& origin) {
   const std::string_view table = table_of(given.path);
   std::vector<std::string_view> known;

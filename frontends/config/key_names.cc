@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which key a wrong name means: words of other tools, the same words in another order, or the nearest spelling.
+// Finds the intended key for a wrong name: names of other tools, the words in another order, or the nearest spelling.
 #include <algorithm>
 #include <utility>
 
@@ -76,8 +76,7 @@ std::vector<std::string_view> words_in(std::string_view name) {
   return words;
 }
 
-// The words that `name` has beyond those of the key, of which it has all; otherwise insertions, deletions, ... as
-// edit_distance counts them.
+// Returns the number of extra words in `name` if it contains all words of the key; otherwise edit_distance.
 std::size_t distance_of(std::string_view name, std::string_view key) {
   const std::vector<std::string_view> words = words_in(name), wanted = words_in(key);
   const bool has_all =
@@ -108,7 +107,7 @@ std::string_view nearest_key(std::string_view given) {
   if (const std::string_view key = key_named(path); !key.empty()) return key;
   const std::string_view name = leaf(path), section = std::string_view(path).substr(0, path.find('.'));
   std::string_view best;
-  std::pair<std::size_t, bool> least{name.size() / 2 + 1, true};  // the distance, and whether the section is another
+  std::pair<std::size_t, bool> least{name.size() / 2 + 1, true};  // the distance, and true for another section
   for (const KeySpec& key : config_schema()) {
     const std::pair<std::size_t, bool> now{distance_of(name, leaf(key.path)), !key.path.starts_with(section)};
     if (now < least) best = key.path, least = now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kind of task is one row: its words, sample data, and the functions that make a task of a config, check its data and
-// predict with it. The row stands in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks/tasks.h) lists the kinds.
+// A kind of task is one row: its words, sample data, and functions. They make a task from a config, check its data and
+// predict with it. The row is in frontends/cli/tasks/NAME.cc; UNROLL_TASKS (unroll/tasks/tasks.h) lists the kinds.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ enum TaskIndex : unsigned {
   k_n_tasks,
 };
 
-// Which kinds of job read a config key; `tensors` is `unroll run` on tensors from outside.
+// Kinds of jobs that read a config key; `tensors` is `unroll run` on external tensors.
 enum Uses : unsigned {
 #define UNROLL_TASK(name, Title, word) k_##name = 1u << k_index_of_##name,
   UNROLL_TASKS(UNROLL_TASK)
@@ -42,36 +42,36 @@ enum Uses : unsigned {
   k_every = k_trained | k_tensors,
 };
 
-// Where the data of a task are.
+// Location of a task's data.
 struct DataPlace {
   std::string path;
-  std::string folder;  // of the config: other files' names count from it
+  std::string folder;  // of the config: names of other files are relative to it
 };
 
-// A metric by which the task is usually scored.
+// The metric by which the task is usually scored.
 struct MainMetric {
   std::string_view name, word;
   bool higher_is_better = false;
 };
 
-// The default of a key in one kind of task, instead of that of the library: sizes and rates with which a small file
-// trains in seconds.
+// A task-specific default of a key instead of the library's: sizes and learning rates for quick training on small
+// files.
 struct TaskDefault {
   std::string_view key;
   double value = 0;
 };
 
-// What `unroll new` writes.
+// The sample that `unroll new` writes.
 struct SampleData {
   const char* file;
   std::string (*make)();
-  const char* sample_setting = nullptr;  // that fits the sample data only
-  const char* own_setting = nullptr;     // with --data
+  const char* sample_setting = nullptr;  // a setting that fits the sample data only
+  const char* own_setting = nullptr;     // used instead with --data
 };
 
 struct FileAnswer {
   std::vector<Panel> panels;
-  std::optional<Error> failure;  // why the rows are empty, to be thrown when they are written
+  std::optional<Error> failure;  // reason for empty rows, thrown when they are written
 };
 
 struct TaskRow {
@@ -82,16 +82,16 @@ struct TaskRow {
   SampleData sample;
   std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
   DataCheck (*check)(const Config&, const DataPlace&);
-  // One of the two: `predict` answers each line, or the file as a whole.
+  // One of the two is set: `predict` answers each line, or the complete file.
   std::unique_ptr<Answers> (*answers)(const RunFolder&, Backend&, const PredictArguments&) = nullptr;
   FileAnswer (*answer_file)(const RunFolder&, Backend&, const PredictArguments&, RowWriter&) = nullptr;
-  const TextScoring* scoring = nullptr;  // of texts written for texts, by `eval` and reports
-  std::size_t n_examples = 10;    // that a report shows: examples, values of a series, tokens of a text
+  const TextScoring* scoring = nullptr;  // of generated texts, for `eval` and reports
+  std::size_t n_examples = 10;    // in a report: examples, values of a series, tokens of a text
   bool counts_confusion = false;  // over the test set
-  // Why `predict --svg` draws nothing, and what to do instead, with {} for the run.
+  // Reason why `predict --svg` draws nothing, and the alternative, with {} for the run.
   const char *undrawn = nullptr, *undrawn_hint = nullptr;
-  bool draws_examples = true;  // `eval --svg`; else for the same reason
-  const char* next = "unroll predict {} --input FILE";  // what `eval` suggests, with {} for the run
+  bool draws_examples = true;  // for `eval --svg`; otherwise `undrawn` applies
+  const char* next = "unroll predict {} --input FILE";  // suggested by `eval`, with {} for the run
 };
 
 #define UNROLL_TASK(name, Title, word) extern const TaskRow name##_row;
@@ -104,7 +104,7 @@ struct TaskKind {
   const TaskRow& row;
 };
 std::span<const TaskKind> task_kinds();
-// Null where no kind has this word, or this bit.
+// Return null if no kind has this word, or this bit.
 const TaskKind* find_task_kind(std::string_view word);
 const TaskKind* find_task_kind(unsigned bit);
 

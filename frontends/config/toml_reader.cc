@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The budget scan knows only strings, comments, brackets and dots: enough to bound the nesting of any text that
-// the parser could accept.
+// The pre-scan knows only strings, comments, brackets and dots, which bounds the nesting of any text that the parser
+// accepts.
 #include "frontends/config/toml_reader.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,7 @@ class BudgetScan {
   void skip_comment() {
     while (at_ < text_.size() && text_[at_] != '\n') advance();
   }
-  // Single-line strings end at the newline too: the parser stops there with an error of its own.
+  // Single-line strings end at the newline too: the parser reports an error there.
   void skip_string(char quote) {
     const std::string fence(3, quote);
     const bool multi_line = text_.substr(at_, 3) == fence;
@@ -120,7 +120,7 @@ TomlValue value_of(const toml::node& node) {
   return texts;
 }
 
-// The lines of the document, to find where a text begins behind its quotes.
+// The lines of the document, to find the start of a text after its quotes.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text), starts_{0} {
@@ -133,7 +133,7 @@ class Lines {
     const std::string_view here = text_.substr(std::min(starts_[at.line - 1] + at.column - 1, text_.size()));
     const bool fence = here.starts_with("\"\"\"") || here.starts_with("'''");
     const std::string_view behind = here.substr(std::min<std::size_t>(fence ? 3 : 1, here.size()));
-    // A newline right behind the fence is not part of the text.
+    // A newline right after the fence is not part of the text.
     const std::size_t newline = !fence ? 0 : behind.starts_with("\n") ? 1 : behind.starts_with("\r\n") ? 2 : 0;
     if (!holds(behind.substr(newline), value)) return;
     entry.text_line = at.line + (newline > 0);
@@ -141,7 +141,7 @@ class Lines {
   }
 
  private:
-  // The parser takes \r\n for \n.
+  // The parser converts \r\n to \n.
   static bool holds(std::string_view raw, std::string_view value) {
     std::size_t at = 0;
     for (const char c : value) {
@@ -161,7 +161,7 @@ std::string type_of(const toml::node& node) {
   return text.str();
 }
 
-// Depth is bounded by the scan: at most a table header's and a dotted key's levels plus the brackets.
+// The pre-scan bounds the depth: at most the levels of a table header and a dotted key plus the brackets.
 void flatten(const toml::table& table, const std::string& prefix, const std::string& name, const Lines& lines,
              std::vector<TomlEntry>& entries) {
   for (const auto& [key, node] : table) {

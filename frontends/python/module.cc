@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module: trained models on NumPy arrays, as whole sequences or step by step, and predictions on raw data.
+// The Python module: trained models on NumPy arrays, for sequences or step by step, and predictions on raw data.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>

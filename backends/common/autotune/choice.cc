@@ -26,7 +26,7 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return number;
 }
 
-// The text before `mark`, which is removed with it; empty and no change: there is none.
+// Returns the text before `mark` and removes both from `text`. Without `mark`: returns an empty view, no change.
 std::string_view taken(std::string_view& text, char mark) {
   const std::size_t end = text.find(mark);
   if (end == std::string_view::npos) return {};
@@ -50,7 +50,7 @@ std::optional<Choice> choose(std::vector<Candidate> candidates) {
   return Choice{std::move(candidates), chosen};
 }
 
-// A line for each candidate: whether it is chosen, its name, and nanoseconds.
+// One line per candidate: chosen or not, name, nanoseconds.
 std::string print_choice(const Choice& choice) {
   std::string text(k_first_line);
   for (std::size_t k = 0; k < choice.candidates.size(); ++k) {

@@ -14,12 +14,12 @@ double elements(const Type& type) { return static_cast<double>(type.shape.elemen
 double bytes(const Type& type) { return static_cast<double>(type.bytes()); }
 double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : static_cast<double>(shape[shape.rank() - 1]); }
 
-// Values that are other names of memory, where storage says so.
+// Ops whose result may be a view, depending on its storage.
 bool may_be_view(Op op) {
   return op == Op::reshape || op == Op::slice || op == Op::broadcast || op == Op::transpose || op == Op::stop_gradient;
 }
 
-// What an elementwise node or group computes.
+// Calls f for each elementwise operation of a node or group.
 template <class F>
 void for_each_operation(const Node& node, F&& f) {
   if (node.op != Op::fused) return f(node);
@@ -58,7 +58,7 @@ bool Costs::is_call(std::int32_t id) const {
   return true;
 }
 
-// ---- where values lie
+// ---- reuse distances
 
 double Costs::distance(const ValueId& value, std::int32_t reader) const {
   ValueId origin = value;
@@ -70,7 +70,7 @@ double Costs::distance(const ValueId& value, std::int32_t reader) const {
   return touched_[static_cast<std::size_t>(reader)] - touched_[static_cast<std::size_t>(origin.node)];
 }
 
-// Memory of the arena takes turns: what lies there now was touched a good part of the arena ago.
+// Arena memory is reused, so an output's memory was last touched at most about two arena sizes ago.
 double Costs::output_distance(const ValueId& value) const {
   const Storage& s = storage(value);
   if (s.place != Storage::Place::output) return std::min(touched_.back(), 2 * static_cast<double>(plan_.arena_bytes));
@@ -78,12 +78,12 @@ double Costs::output_distance(const ValueId& value) const {
 }
 
 MachineModel::Bytes Costs::bytes_at(double distance, int parts) const {
-  // Of a cache's size: all is found up to the one, nothing from the other on.
+  // Fractions of a cache's size: all data is found up to k_surely, none above k_hardly.
   constexpr double k_surely = 0.7, k_hardly = 1.5;
   MachineModel::Bytes sum{0, 0};
   double left = 1;
   for (std::size_t level = 0; level < k_n_levels; ++level) {
-    const bool own = level + 2 < k_n_levels;  // each core has one
+    const bool own = level + 2 < k_n_levels;  // each core has a private one
     const double filled = distance / (own ? parts : 1) / static_cast<double>(machine_.cache_bytes[level]);
     const bool last = level + 1 == k_n_levels;
     const double found =
@@ -96,7 +96,7 @@ MachineModel::Bytes Costs::bytes_at(double distance, int parts) const {
   return sum;
 }
 
-// By all parts together, each its share.
+// Time of all workers together, each its share.
 double Costs::read_ns(std::int32_t id, std::size_t input, int parts) const {
   const ValueId& value = plan_.graph->node(id).inputs[input];
   return bytes(type(value)) * bytes_at(distance(value, id), parts).read_ns / parts;
@@ -116,7 +116,7 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   place.n_states = layout.n_states;
   place.first_constant = layout.n_states + layout.n_sequences;
   place.stack_distance = touched_.back();
-  double step = 0;  // what one step touches
+  double step = 0;  // bytes that one step touches
   const Graph& body = *plan_.bodies[static_cast<std::size_t>(scan)]->graph;
   for (const Node& inner : body.nodes())
     if (inner.op != Op::input && inner.op != Op::constant)
@@ -131,7 +131,7 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   return place;
 }
 
-// ---- products
+// ---- matmul
 
 bool Costs::is_packed(const Node& product) const {
   if (product.attributes.get<bool>("transpose_a")) return false;
@@ -141,9 +141,9 @@ bool Costs::is_packed(const Node& product) const {
          type(product.inputs[1]).shape.rank() == 2;
 }
 
-// Rows of tiles of equal height over each panel; the first ones fetch it.
+// Row tiles of equal height over each panel; the first ones fetch the panel.
 double Costs::tiles_ns(const MachineModel::Products& products, double m, double n, double k) const {
-  constexpr double k_row_blocks = 20;  // tiles that follow each other on one panel
+  constexpr double k_row_blocks = 20;  // consecutive tiles on one panel
   if (m < 1 || n < 1) return 0;
   const double panels = std::ceil(n / products.panel_columns), tiles = std::ceil(m / products.tile_rows);
   const double blocks = std::ceil(tiles / k_row_blocks);
@@ -217,7 +217,7 @@ double Costs::pack_ns(std::int32_t id, int parts) const {
   return elements(type(node.inputs[1])) * each / parts;
 }
 
-// ---- all else
+// ---- other calls
 
 double Costs::elementwise_ns(const Node& node, double rows, double columns) const {
   constexpr double k_most_tile = 1024;
@@ -229,7 +229,7 @@ double Costs::elementwise_ns(const Node& node, double rows, double columns) cons
     each += wide * machine_.element_ns[static_cast<std::size_t>(operation.op)];
     ++operations;
   });
-  for (const ValueId& in : node.inputs)  // one element for each row, or for all
+  for (const ValueId& in : node.inputs)  // one element for each row, or one for all
     if (elements(type(in)) > 1 && columns_of(type(in).shape) == 1 && columns > 1) each += machine_.splat_ns;
   const double across = columns / std::ceil(columns / k_most_tile);
   const double tile = std::min(all, across * std::max(1.0, std::floor(k_most_tile / across)));
@@ -238,7 +238,7 @@ double Costs::elementwise_ns(const Node& node, double rows, double columns) cons
          std::ceil(all / tile) * (operations * machine_.operation_ns + operands * machine_.operand_ns);
 }
 
-// Of the slowest part; each operation of a block is a call.
+// Time of the slowest worker. Each operation on a block is a call.
 double Costs::fused_reduction_ns(const Node& node, int parts) const {
   constexpr double k_tile_elements = 6 * 1024, k_live_values = 8;
   const Graph& body = *node.body;
@@ -302,10 +302,10 @@ double Costs::copy_ns(const Type& result, std::int32_t output, int parts) const 
 double Costs::call_ns(std::int32_t id, Share share, int parts) const {
   if (!is_call(id)) return 0;
   const Node& node = plan_.graph->node(id);
-  if (op_info(node.op).tier == OpTier::composite || node.op == Op::gradient) return 0;  // another library's
+  if (op_info(node.op).tier == OpTier::composite || node.op == Op::gradient) return 0;  // another library's kernel
   if (share == Share::none) parts = 1;
   double touch = write_ns(id, parts);
-  // What becomes of the second operand of a product is part of its time.
+  // The matmul time includes reading the second operand.
   const std::size_t n_read = node.op == Op::matmul ? 1 : node.inputs.size();
   for (std::size_t i = 0; i < n_read; ++i) touch += read_ns(id, i, parts);
   if (node.op == Op::matmul) return machine_.call_ns + matmul_ns(id, share, parts) + touch;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures machine: each is the minimum of many short runs of its kernel.
+// Timing of kernels for the machine model: each result is the minimum of many short runs.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ inline double nanoseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Of one call: the least of some rounds, each long enough for the clock.
+// Time of one call: the minimum over several rounds, each long enough for the clock's resolution.
 template <class F>
 double least_ns(F&& call) {
   constexpr double k_round_ns = 20e3, k_all_ns = 2.5e6;
@@ -36,7 +36,7 @@ double least_ns(F&& call) {
   return least;
 }
 
-// Floats that are neither zero nor large, in memory of their own.
+// An array of floats that are neither zero nor large.
 class Floats {
  public:
   explicit Floats(std::int64_t n) : bytes_(static_cast<std::size_t>(n) * sizeof(float)) {

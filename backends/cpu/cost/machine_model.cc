@@ -48,7 +48,7 @@ MachineModel make_usual() {
   r.line_call_ns = 5;
   r.random_ns = 1.5;
   r.call_ns = 15;
-  r.barrier_ns = 700;  // with the wait for the slower thread
+  r.barrier_ns = 700;  // includes the wait for the slower thread
   r.pool_ns = 2000;
   r.cache_bytes = {std::size_t{32} << 10, std::size_t{1} << 20, std::size_t{16} << 20, ~std::size_t{0}};
   r.one = {{{0, 0}, {0.02, 0.02}, {0.04, 0.06}, {0.08, 0.16}}};

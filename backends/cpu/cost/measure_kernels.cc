@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MachineModel of kernels with operands in L1 or, if they are large, in L2.
+// Kernel speeds of MachineModel, with operands in L1 or, if they are large, in L2.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -17,11 +17,11 @@ namespace {
 
 using Index = std::int64_t;
 
-// ---- products
+// ---- matmul
 
-constexpr Index k_depth = 384, k_panels = 6;  // of a packed b that lies in L2
+constexpr Index k_depth = 384, k_panels = 6;  // of a packed b in L2
 
-// Operands of products with up to k_tall tiles of rows, whose a lies in L2 as well. Of bf16 half of the memory is used.
+// Operands of matmuls with up to k_tall row tiles; a is in L2 as well. bf16 uses half of the memory.
 struct Operands {
   static constexpr Index k_tall = 20;
   const GemmKernels& kernels;
@@ -50,7 +50,7 @@ void measure_tiles_of_products(MachineModel::Products& machine, Operands& o) {
   machine.tile_rows = static_cast<double>(o.tile_rows);
   const double whole = o.multiply_ns(o.tile_rows, k_depth), worker = o.multiply_ns(o.tile_rows, k_short);
   machine.tile_ns = std::max(0.0, (worker - whole * k_short / k_depth) / k_panels / (1 - double{k_short} / k_depth));
-  // Rows that are more than a tile are cut evenly, so only the tallest tiles can be timed as next ones of their height.
+  // More rows than a tile are divided evenly, so only the tallest tiles can be timed as later ones.
   const double many = o.multiply_ns(Operands::k_tall * o.tile_rows, k_depth);
   const double next = (many - whole) / (Operands::k_tall - 1);
   for (Index rows = 1; rows <= o.tile_rows; ++rows) {
@@ -91,7 +91,7 @@ void measure_tiles(MachineModel& machine) {
   constexpr Index k_long = 1024, k_short = 64;
   Floats a(2 * k_long), b(2 * k_long), c(2 * k_long), to(2 * k_long);
   const auto tile_ns = [&](Elementwise::TileFunction function, Index rows, Index n) {
-    const Index stride = (n + 16) * static_cast<Index>(sizeof(float));  // rows that follow each other are one row
+    const Index stride = (n + 16) * static_cast<Index>(sizeof(float));  // consecutive rows are joined into one
     const Elementwise::Tile tile{to.data(), a.data(), b.data(), c.data(), stride, stride, stride, stride,
                                  static_cast<std::size_t>(rows), static_cast<std::size_t>(n)};
     return least_ns([&] { function(tile); });
@@ -116,7 +116,7 @@ void measure_tiles(MachineModel& machine) {
 double addition_ns(Index rows, Index columns, bool splat, std::span<Floats> memory) {
   Expression e;
   e.shape = Shape{rows, columns};
-  // Lines apart, so that they do not become one.
+  // Rows with gaps, so that they are not joined into one.
   const Strides apart{columns + 16, 1}, one_per_row{columns + 16, 0};
   e.inputs = {{DType::f32, apart}, {DType::f32, splat ? one_per_row : apart}};
   e.instructions = {{Op::add, DType::f32, DType::f32, 0, 1, 0}};
@@ -140,7 +140,7 @@ void measure_programs(MachineModel& machine) {
   machine.splat_ns = std::max(0.0, (splat - few) / (k_rows * k_columns));
 }
 
-// ---- what else there is
+// ---- other kernels
 
 void measure_moves(MachineModel& machine) {
   constexpr Index k_rows = 32, k_columns = 128, k_n = k_rows * k_columns;  // 16 KiB

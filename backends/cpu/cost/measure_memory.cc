@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MachineModel that involve more than one core's arithmetic: caches, memory and barriers.
+// Speeds of MachineModel beyond one core's arithmetic: caches, memory and barriers.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// Elementwise programs that read or write several arrays at once, as steps of loops do.
+// Elementwise programs that read or write several arrays at once, as loop steps do.
 constexpr int k_many = 6;
 Expression streams(Index n, bool reads) {
   Expression e;
@@ -33,7 +33,7 @@ Expression streams(Index n, bool reads) {
 }
 constexpr double k_apart = k_many - 1;  // results of the program that writes several
 
-// Nanoseconds of each element, in each thread, when all arrays together take so many bytes.
+// Nanoseconds per element in each thread, for all arrays together of `bytes`.
 struct Streams {
   double reading, writing;
 };
@@ -54,7 +54,7 @@ Streams stream_ns(std::size_t bytes, const AnyPool& pool, double start_ns) {
   };
   return {time(true), time(false)};
 }
-// Of a byte, from the time beyond that of the same programs in L1: 6 r + w and r + 5 w.
+// Time per byte, from the time beyond that of the same programs in L1: 6 r + w and r + 5 w.
 MachineModel::Bytes bytes_of(const Streams& streams, const Streams& in_l1) {
   const double reading = (streams.reading - in_l1.reading) / sizeof(float);
   const double writing = (streams.writing - in_l1.writing) / sizeof(float);
@@ -62,7 +62,7 @@ MachineModel::Bytes bytes_of(const Streams& streams, const Streams& in_l1) {
   return {std::max(0.0, read), std::max(0.0, (writing - read) / k_apart)};
 }
 
-// Of the first core, where the system says so.
+// Cache sizes of the first core, if the system reports them.
 std::vector<std::size_t> data_cache_bytes() {
   std::vector<std::size_t> sizes;
   for (int index = 0;; ++index) {
@@ -85,12 +85,12 @@ void measure_levels(MachineModel& machine, const AnyPool& pool) {
   const Streams in_l1 = stream_ns(machine.cache_bytes[0] / 2, alone, 0);
   machine.one[0] = machine.all[0] = {0, 0};
   for (std::size_t level = 1; level < k_n_levels; ++level) {
-    // Well above the cache before it and within this one; the last level is measured beyond what the last cache holds.
+    // A size well above the previous cache and within this one; for the last level, beyond the last cache.
     const std::size_t before = machine.cache_bytes[level - 1];
     std::size_t size = level + 1 == k_n_levels ? 2 * before : std::min(4 * before, machine.cache_bytes[level] / 2);
     size = std::min(size, k_most);
     machine.one[level] = at_least(bytes_of(stream_ns(size, alone, 0), in_l1), machine.one[level - 1]);
-    const bool own = level + 2 < k_n_levels;  // each core has one
+    const bool own = level + 2 < k_n_levels;  // each core has a private one
     const std::size_t of_all = own ? size * static_cast<std::size_t>(pool.parts) : size;
     machine.all[level] =
         at_least(bytes_of(stream_ns(of_all, pool, pool.parts > 1 ? machine.pool_ns : 0), in_l1), machine.one[level]);

@@ -11,11 +11,11 @@ namespace unroll::cpu {
 
 namespace {
 
-constexpr double k_worth_threads = 0.8;  // of one thread's time: a guess, and the other cores are others' too
+constexpr double k_worth_threads = 0.8;  // of one thread's time: an estimate; other programs need cores too
 
 std::int32_t size_of(const Plan& plan) { return static_cast<std::int32_t>(plan.graph->nodes().size()); }
 
-// A loop's body, where it is.
+// Costs of a loop's body in its surroundings.
 class WorkLoop {
  public:
   WorkLoop(const MachineModel& machine, const Costs& around, const Plan& plan, std::int32_t scan)
@@ -31,7 +31,7 @@ class WorkLoop {
     for (std::int32_t i = 0; i < size_of(body_); ++i) pack += costs_.pack_ns(i, schedule == Schedule::one ? 1 : parts);
     return pack + static_cast<double>(layout_.steps) * step_ns(schedule, parts);
   }
-  // Steps in any order, shared out.
+  // Independent steps, divided among workers.
   double independent_ns(int parts) const {
     return std::ceil(static_cast<double>(layout_.steps) / parts) * step_ns(Schedule::one, 1);
   }
@@ -39,7 +39,7 @@ class WorkLoop {
  private:
   double step_ns(Schedule schedule, int parts) const {
     const Share share = share_of(schedule);
-    double ns = machine_.call_ns;  // its operands move on
+    double ns = machine_.call_ns;  // advancing its operands
     double calls = 0, products = 0;
     for (std::int32_t i = 0; i < size_of(body_); ++i) {
       const Node& node = body_.graph->node(i);
@@ -98,7 +98,7 @@ double loop_ns(const MachineModel& machine, const Costs& costs, const Plan& plan
 std::vector<Schedule> rank_schedules(const MachineModel& machine, const Costs& costs, const Plan& plan,
                                      std::int32_t scan,
                                      int parts, const std::vector<Schedule>& possible) {
-  constexpr double k_hopeless = 2;  // times the best guess
+  constexpr double k_hopeless = 2;  // times the best estimate
   std::vector<std::pair<double, Schedule>> ranked;
   for (const Schedule schedule : possible)
     ranked.emplace_back(loop_ns(machine, costs, plan, scan, schedule, parts), schedule);
@@ -124,7 +124,7 @@ ForkSplit split_fork(const MachineModel& machine, const Costs& costs, const Plan
     split.lanes[least].branches.push_back(branch);
     work[least] += ns;
   }
-  for (int part = 0; part < parts; ++part) {  // each to the lane with the most work for a part
+  for (int part = 0; part < parts; ++part) {  // each to the lane with the most work per worker
     std::size_t most = 0;
     const auto share = [&](std::size_t l) {
       return split.lanes[l].parts == 0 ? HUGE_VAL : work[l] / split.lanes[l].parts;

@@ -45,15 +45,15 @@ void check_config(OpenBlas& blas) {
   blas.release = std::to_string(release.major) + "." + std::to_string(release.minor) + "." +
                  std::to_string(release.patch);
   if (config.find("USE64BITINT") != std::string::npos) refuse("its sizes have 64 bits; 32 are needed");
-  constexpr int k_posix_threads = 1;  // 0: none, and calls from several threads are not safe; 2: OpenMP
+  constexpr int k_posix_threads = 1;  // 0: no threads, and concurrent calls are not safe; 2: OpenMP
   if (blas.get_parallel() != k_posix_threads)
     refuse(blas.get_parallel() == 0 ? "it was built without threads, and is not safe in several"
                                     : "it was built with OpenMP, whose threads cannot be kept to one for all callers");
 }
 
-constexpr Index k_piece = 512;      // rows or columns of a piece, at least: each packs the other operand anew
+constexpr Index k_piece = 512;      // minimum rows or columns of a piece: each piece packs the other operand again
 constexpr Index k_most_pieces = 16;
-constexpr Index k_grain = 16;       // pieces begin at multiples of it
+constexpr Index k_grain = 16;       // pieces begin at multiples of this
 
 int small(Index value) { return static_cast<int>(value); }
 
@@ -82,7 +82,8 @@ const OpenBlas& open_blas() {
 }
 
 bool is_for_openblas(const Matmul& mm) {
-  constexpr Index k_least = 128, k_least_products = Index{1} << 30;  // of a side; of all: below, it was not faster
+  constexpr Index k_least = 128, k_least_products = Index{1} << 30;  // of a side; of all together: below, it was not
+                                                                     // faster
   const Index most = std::max({mm.m, mm.n, mm.k, mm.a_stride, mm.b_stride, mm.c_stride});
   return mm.dtype == DType::f32 && mm.result == DType::f32 && mm.single() &&
          std::min({mm.m, mm.n, mm.k}) >= k_least && most <= std::numeric_limits<int>::max() &&
@@ -90,7 +91,7 @@ bool is_for_openblas(const Matmul& mm) {
 }
 
 void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const void* b, void* c, const Worker& worker) {
-  constexpr int k_row_major = 101, k_plain = 111, k_transposed = 112;  // of CBLAS
+  constexpr int k_row_major = 101, k_plain = 111, k_transposed = 112;  // CBLAS constants
   const bool by_rows = mm.m >= mm.n;
   const Index length = by_rows ? mm.m : mm.n;
   const auto pieces = static_cast<Index>(

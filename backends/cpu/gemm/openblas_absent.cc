@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in when the build was told to leave OpenBLAS out.
+// Replaces openblas.cc in builds without OpenBLAS.
 #include "backends/cpu/gemm/openblas.h"
 #include "unroll/support/error.h"
 

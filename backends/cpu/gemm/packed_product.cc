@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products whose b was packed before.
+// Matmuls with a previously packed b.
 #include <algorithm>
 #include <cstring>
 
@@ -44,7 +44,7 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
     if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
     for (Index c = first; c < last;) {  // a run of columns of one group
       const Index count = std::min(last - c, width - c % width);
-      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
+      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs are adjacent
       const void* source = from(column_of(c));
       if (kernels.pack_columns) {
         kernels.pack_columns(source, matmul.b_stride, matmul.transpose_b, k, count, to);

@@ -23,7 +23,7 @@ using Index = std::int64_t;
 struct Product {
   V32 high, low;
 };
-// 32 x 32 -> 64 bits in each lane: even lanes, then odd lanes moved to even places.
+// 32 x 32 -> 64 bits in each lane: even lanes, then odd lanes moved to even positions.
 HWY_INLINE Product multiply(V32 a, V32 b) {
   const D32 d;
   const hn::RepartitionToWide<D32> d64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes many Philox blocks at once; core/support/philox.h is the definition.
+// Computes many Philox blocks at once; core/support/philox.h defines them.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum of an update's leaves over all ranks: by the thread that runs the plan; or in a thread of its own while the
-// plan goes on, where enough follows and nothing of it touches the operands or reads the result.
+// The sum of an update's partial sums over all ranks. It runs on the plan's thread, or on a separate thread while the
+// plan continues. The latter requires enough following work that does not access the operands or the result.
 #include <algorithm>
 #include <string>
 
@@ -21,7 +21,7 @@ class AllReduceCall final : public Call {
         sum_(ranks_, node.attributes.get<std::int64_t>("leaves"), node.outputs[0].dtype,
              node.outputs[0].shape.elements()),
         inputs_(std::move(blocks)), result_(result), goes_on_(goes_on) {
-    // A rank without leaves has an operand all the same.
+    // A rank without partial sums still has an operand.
     if (leaves_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
       inputs_.clear();
     blocks_.resize(inputs_.size());
@@ -45,7 +45,7 @@ class AllReduceCall final : public Call {
   std::vector<Ref> inputs_;
   Ref result_;
   bool goes_on_;
-  std::vector<const std::byte*> blocks_;  // of the run
+  std::vector<const std::byte*> blocks_;  // of the current run
 };
 
 class AwaitCall final : public Call {
@@ -59,7 +59,7 @@ class AwaitCall final : public Call {
   ExchangeThread& thread_;
 };
 
-// Whether a sum may be under way while the plan goes on. What is bound is not written again, unless it is donated.
+// True if a sum may overlap the rest of the plan. Bound memory is not written again unless it is donated.
 bool may_go_on(const PlanView& view, std::int32_t id) {
   const Plan& plan = view.plan;
   const auto nodes = plan.graph->nodes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call per node. It decides from shapes and strides at compile time, so that a run only resolves pointers.
+// One call per node. It makes all decisions from shapes and strides at compile time; a run only resolves pointers.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +24,7 @@ struct At {
   const PlanView& view;
   const Node& node;
   std::int32_t id;
-  std::size_t& scratch;  // bytes wanted so far
+  std::size_t& scratch;  // bytes required so far
 
   Ref in(std::size_t i) const { return view.ref(node.inputs[i]); }
   const Type& type(std::size_t i) const { return view.graph().type(node.inputs[i]); }
@@ -58,9 +58,9 @@ std::unique_ptr<Call> make_elementwise(const At& at) {
   return std::make_unique<ElementwiseCall>(elementwise_node(at.view, at.id), at.view.parts);
 }
 
-// ---- movement: all are copies of one strided reading into another
+// ---- movement: each is a copy from one strided layout to another
 
-// A copy that a packed scan may cut short: then it goes row by row (axis 0).
+// A copy that a packed scan may shorten: then it goes row by row (axis 0).
 struct RowCopy {
   Copy all, row;
   Index src_row = 0, dst_row = 0;  // bytes
@@ -153,7 +153,7 @@ std::unique_ptr<Call> make_concat(const At& at) {
 
 // ---- matmul and reductions
 
-// Few rows are multiplied in other ways than many, with scratch of their own.
+// Few rows use other kernels than many, with separate scratch.
 void want_scratch_of_any_count(const At& at, const Matmul& matmul) {
   constexpr Index k_few_rows = 16;
   for (Index rows = 1; rows < k_few_rows; ++rows)
@@ -184,7 +184,7 @@ std::unique_ptr<Call> make_matmul_call(const At& at) {
   if (at.view.state.blas && at.view.whole && !counted && is_for_openblas(m))
     return std::make_unique<OpenBlasCall>(*at.view.state.blas, m, a, b, c);
   if (counted || at.view.packed) want_scratch_of_any_count(at, m);
-  if (counted) {  // how many rows there are is known when the plan runs
+  if (counted) {  // the number of rows is known only at run time
     const Ref rows = at.in(2);
     return simple("matmul of counted rows", [=](const Frame& f, const Worker& worker) {
       run_matmul(first_rows(m, *ints_at(rows, f)), a.in(f), b.in(f), c.in(f), f.scratch, worker);
@@ -251,7 +251,7 @@ std::unique_ptr<Call> make_iota(const At& at) {
 }
 std::unique_ptr<Call> make_pack_lengths(const At& at) {
   const std::int64_t batch = at.type(0).shape[0], steps = at.node.attributes.get<std::int64_t>("steps");
-  // A result that nobody reads has no place; what the kernel writes there goes to memory of the call.
+  // An unread result has no storage; the kernel writes it to memory of the call.
   std::array<Ref, 6> refs;
   std::array<bool, 6> read{};
   auto unread = std::make_shared<std::vector<std::int32_t>>();

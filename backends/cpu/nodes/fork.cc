@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches of a plan that do not depend on each other: side by side, each by some of the parts with a barrier of their
-// own, or in turn by all parts. Timings of the first runs choose, once the scans in both have chosen their schedules,
-// and again when the time of the runs changes.
+// Independent branches of a plan: concurrently, each on some of the workers with a separate barrier, or in turn on all
+// workers. Timings of the first runs choose, once the scans in both have chosen their schedules. Retunes when times
+// change.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -35,12 +35,12 @@ class ForkCall final : public Call {
   std::size_t held_bytes() const override;
 
  private:
-  // Parts [first, first + parts) and what they run.
+  // Workers [first, first + parts) and their branches.
   struct Lane {
     int first = 0, parts = 0;
     Steps steps = Steps();
     std::size_t scratch = 0;  // offset
-    std::unique_ptr<Barrier> barrier = nullptr;  // null: that of all parts
+    std::unique_ptr<Barrier> barrier = nullptr;  // null: the pool's barrier
   };
   struct Way {
     Schedule schedule;  // side_by_side, or calls: in turn
@@ -58,14 +58,14 @@ class ForkCall final : public Call {
   void drop_others();
   void try_again();
 
-  PlanView view_;  // to compile ways again; its costs are of the moment when the plan was compiled
+  PlanView view_;  // to compile ways again; its costs are as of compilation
   Fork fork_;
   ForkSplit split_;
   std::size_t scratch_room_ = 0;  // of the frame's scratch
-  std::vector<Way> ways_;         // all that may pay; those without lanes are not compiled
-  RepeatedChoice choice_;         // of the first ways
-  std::atomic<bool> broken_{false};  // a part failed in the last run
-  bool tries_again_ = false;         // ways are to be made before the next run
+  std::vector<Way> ways_;         // all that may pay; the ones without lanes are not compiled
+  RepeatedChoice choice_;         // among the first ways
+  std::atomic<bool> broken_{false};  // a worker failed in the last run
+  bool tries_again_ = false;         // compile the ways before the next run
   BackendState& state_;
   std::string key_;  // of the choice
 };
@@ -91,9 +91,9 @@ ForkCall::ForkCall(const PlanView& view, const Fork& fork, std::size_t& scratch_
   view_.costs = view_.predicted = nullptr;
 }
 
-// Best guess first, or what was chosen before: then the others wait.
+// Best estimate first, or only the previous choice if known: the others then wait.
 std::vector<Schedule> ForkCall::worth_trying(bool& is_known) const {
-  constexpr double k_hopeless = 2;  // times the best guess
+  constexpr double k_hopeless = 2;  // times the best estimate
   if (state_.schedule) return {*state_.schedule == Schedule::side_by_side ? Schedule::side_by_side : Schedule::calls};
   const double side_by_side = split_.side_by_side_ns, in_turn = split_.in_turn_ns;
   std::vector<Schedule> ways{Schedule::side_by_side, Schedule::calls};
@@ -162,7 +162,7 @@ void ForkCall::run(const Frame& frame, const Worker& worker) {
   const auto start = notes ? Clock::now() : Clock::time_point();
   for (Lane& lane : way.lanes)
     if (worker.index >= lane.first && worker.index < lane.first + lane.parts) run_lane(lane, frame, worker);
-  if (choosing) worker.sync();  // the time of all parts counts, and nobody looks at ways while they are dropped
+  if (choosing) worker.sync();  // the time counts all workers, and no worker reads ways while they are dropped
   if (notes) note_run(was_settled, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
 }
 
@@ -172,26 +172,26 @@ void ForkCall::run_lane(Lane& lane, const Frame& frame, const Worker& worker) {
     Frame own = frame;
     own.scratch += lane.scratch;
     lane.steps.run(0, lane.steps.size(), own, Worker{worker.index - lane.first, lane.parts, lane.barrier.get()});
-  } catch (...) {  // the pool breaks its own barrier; parts of this lane may wait at the lane's
+  } catch (...) {  // the pool breaks its barrier; workers of this lane may wait at the lane's
     broken_.store(true, std::memory_order_relaxed);
     lane.barrier->break_all();
     throw;
   }
 }
 
-// All parts come here, at the first run after one that failed; none waits at a lane's barrier then.
+// All workers call this at the first run after a failed one; none waits at a lane's barrier then.
 void ForkCall::mend(const Worker& worker) {
   if (worker.index == 0)
     for (Way& way : ways_)
       for (Lane& lane : way.lanes)
         if (lane.barrier) lane.barrier->mend();
-  worker.sync();  // all have seen `broken_`
+  worker.sync();  // all have read `broken_`
   if (worker.index == 0) broken_.store(false, std::memory_order_relaxed);
 }
 
-// By part 0, after a run.
+// Called by worker 0 after a run.
 void ForkCall::note_run(bool was_settled, double milliseconds) {
-  if (!choice_.open() && !was_settled) return;  // its loops try schedules of their own
+  if (!choice_.open() && !was_settled) return;  // its loops are still choosing schedules
   switch (choice_.add_run(milliseconds, was_settled, state_.retry)) {
     case RepeatedChoice::Next::go_on: break;
     case RepeatedChoice::Next::drop_others: drop_others(); break;
@@ -203,7 +203,7 @@ void ForkCall::drop_others() {
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (i != choice_.active()) ways_[i].lanes.clear();
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
-  choice_.expect(0);  // later only the time of part 0 is known
+  choice_.expect(0);  // from now on only the time of worker 0 is known
 }
 
 void ForkCall::try_again() {
@@ -217,7 +217,7 @@ void ForkCall::try_again() {
   try {
     compile(ways_[1], view, scratch);
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+    if (e.kind() != ErrorKind::memory) throw;  // without memory for a second way, keep the current one
     n = 1;
   }
   if (scratch > scratch_room_) n = 1;

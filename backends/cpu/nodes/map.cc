@@ -32,11 +32,11 @@ class MapCall : public Call {
     Ref ref;
     std::size_t step_bytes = 0;  // of a sequence or stack; 0: the same in every step
     bool present = true;
-    std::size_t spill = 0;       // where a stack that nobody reads is written
+    std::size_t spill = 0;       // destination of an unread stack
   };
-  // Bodies keep state while they run, so each part has its own.
+  // Bodies keep state while they run, so each worker has a copy.
   struct OwnBody {
-    std::vector<PackedMatmul*> packed;  // owned by the body; filled while it is made
+    std::vector<PackedMatmul*> packed;  // owned by the body; set while it is compiled
     std::unique_ptr<Program> body;
     std::vector<std::byte*> bases;
     Bytes spill;
@@ -46,8 +46,8 @@ class MapCall : public Call {
   ScanLayout layout_;
   std::vector<OwnBody> parts_;
   std::vector<Operand> inputs_, outputs_;
-  std::size_t arena_, arena_bytes_;  // of the first part's body in the outer arena
-  std::size_t scratch_bytes_ = 0;    // of one part
+  std::size_t arena_, arena_bytes_;  // of the first worker's body in the outer arena
+  std::size_t scratch_bytes_ = 0;    // of one worker
 };
 
 MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)

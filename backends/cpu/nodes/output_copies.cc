@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs of a plan or a step that do not lie where they were computed.
+// Copies outputs of a plan or a step that were not computed in their bound buffers.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ namespace unroll::cpu {
 
 namespace {
 
-// The scan lets a next state live in the first per-step output of the same value (scan.cc).
+// The scan lets a next state share the memory of the first per-step output with the same value (scan.cc).
 bool shares_state(std::span<const NamedValue> outputs, std::size_t n_states, std::size_t k) {
   if (k < n_states) return false;
   const auto same = [&](const NamedValue& other) { return other.value == outputs[k].value; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product groups: each part runs the epilogue on the blocks of the product that it has just computed.
+// Matmul groups: each worker runs the epilogue on the blocks of the matmul that it has just computed.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// Strides of `shape` read as [m, n], if it can be.
+// Returns the strides of `shape` read as [m, n], if possible.
 std::optional<Strides> matrix_strides(const Shape& shape, const Strides& strides, Index m, Index n) {
   const Index sizes[] = {n, m};
   Strides result{};
@@ -49,7 +49,7 @@ bool read_as_matrix(Expression& source, Index m, Index n) {
   return true;
 }
 
-// Whether the epilogue writes what other parts of the product may still read.
+// True if the epilogue overwrites memory that other workers may still read for the matmul.
 bool writes_over_operands(const PlanView& view, const ProductGroup& group) {
   const std::size_t first_output = k_first_input + view.graph().inputs().size();
   const auto lies_at = [&](const Ref& ref) {  // an output may be bound to its donor's memory
@@ -69,7 +69,7 @@ bool writes_over_operands(const PlanView& view, const ProductGroup& group) {
   });
 }
 
-// Whether what one part computes at once has all gates of its rows.
+// True if a worker computes all gates of its rows at once.
 bool has_all_gates(const PlanView& view, const ProductGroup& group) {
   if (group.gates == 1) return true;
   const Matmul m = matmul_of(view, group.product);
@@ -77,7 +77,7 @@ bool has_all_gates(const PlanView& view, const ProductGroup& group) {
     return view.parts == 1 || (format_of(m, view.plan.weights) == WeightFormat::f32 &&
                                computes_whole_rows_packed(m, view.parts));
   if (view.whole) return computes_whole_rows(m, view.parts);
-  // In a packed scan later steps have fewer rows, and with fewer rows parts share columns.
+  // In a packed scan later steps have fewer rows, and with fewer rows the workers share columns.
   return view.packed ? view.parts == 1 : computes_whole_rows_packed(m, view.parts);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call of a fused reduction: parts share its rows.
+// The call of a fused reduction: workers divide its rows.
 #include <algorithm>
 
 #include "backends/cpu/ops/row_program.h"
@@ -9,7 +9,7 @@ namespace unroll::cpu {
 
 namespace {
 
-// [input] the result that lies in its memory, or -1.
+// [input] the result that shares its memory, or -1.
 std::vector<int> results_over(std::span<const Ref> inputs, std::span<const Ref> results) {
   std::vector<int> over;
   for (const Ref& input : inputs) {

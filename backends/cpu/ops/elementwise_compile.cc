@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From registers to tiles: which operands are read and written where they lie, which go through slots, and which
-// slots registers share.
+// Compiles registers to tiles: operands read and written in place, operands in slots, and slots that registers share.
 #include <algorithm>
 #include <string>
 
@@ -13,7 +12,7 @@ namespace unroll::cpu {
 namespace {
 
 constexpr std::int64_t k_most_tile = 1024;       // elements
-constexpr std::int64_t k_least_tile = 16;        // rows of slots are multiples of it
+constexpr std::int64_t k_least_tile = 16;        // rows of slots are multiples of this
 constexpr std::size_t k_slot_memory = 24 * 1024;  // slots stay in L1; also bounds the stack of run()
 constexpr std::size_t k_most_locations = 1024;
 
@@ -53,16 +52,16 @@ class ElementwiseCompiler {
 
   struct Register {
     DType dtype;
-    int last_use = k_never;  // operation; operations_.size() when a result reads it
+    int last_use = k_never;  // operation; operations_.size() if a result reads it
     bool in_result = false;
-    bool fixed = false;      // its slot is never given back
+    bool fixed = false;      // its slot is never released
     Location location = 0;
     bool has_slot = false;
-    bool one_row = false;          // its slot holds one row, which is every row
-    std::int64_t row_bytes = 0;    // from row to row, where it lies in memory
+    bool one_row = false;          // its slot holds one row, which stands for all rows
+    std::int64_t row_bytes = 0;    // between rows, for a register in memory
   };
 
-  // One instruction, or two of them.
+  // One instruction, or a fused pair of them.
   struct Operation {
     Elementwise::TileFunction function;
     std::uint16_t dst;
@@ -71,7 +70,7 @@ class ElementwiseCompiler {
   };
 
   std::size_t n_inputs() const { return s_.inputs.size(); }
-  // Copies are other names of what they copy.
+  // Copies are aliases of their source.
   std::uint16_t origin(std::uint16_t r) const { return origin_[r]; }
   Register& reg(std::uint16_t r) { return registers_[origin_[r]]; }
 
@@ -93,8 +92,8 @@ class ElementwiseCompiler {
 
   std::uint16_t first() const { return static_cast<std::uint16_t>(n_inputs() + s_.constants.size()); }
 
-  // Inputs with one element per row whose readers all have kernels that repeat it in registers; others are spread over
-  // tiles.
+  // Finds inputs with one element per row whose readers all have kernels that broadcast it in registers. Other such
+  // inputs are broadcast into tiles.
   void find_repeated() {
     repeated_.assign(registers_.size(), false);
     for (std::size_t i = 0; i < n_inputs(); ++i) repeated_[i] = input_access(input_strides_[i]) == Access::splatted;
@@ -117,8 +116,8 @@ class ElementwiseCompiler {
     return bits;
   }
 
-  // An addition, subtraction or product whose result only another one reads is done with that one: a tile less is
-  // written and read. Each rounds as it would alone.
+  // Fuses an add, sub or mul with its only reader, if that is one of these too: this saves writing and reading a tile.
+  // Each op still rounds.
   void pair() {
     std::vector<int> uses(registers_.size(), 0);
     for (std::size_t step = 0; step < s_.instructions.size(); ++step) {
@@ -134,7 +133,7 @@ class ElementwiseCompiler {
     }
     for (const auto& result : s_.results) ++uses[origin(result.from)];
 
-    std::vector<int> made_by(registers_.size(), k_never);  // the operation, while no other one has taken it in
+    std::vector<int> made_by(registers_.size(), k_never);  // the operation, unless another one has absorbed it
     for (std::size_t o = 0; o < operations_.size(); ++o) {
       Operation& outer = operations_[o];
       made_by[outer.dst] = static_cast<int>(o);
@@ -159,7 +158,7 @@ class ElementwiseCompiler {
     std::erase_if(operations_, [](const Operation& operation) { return !operation.function; });
   }
 
-  // Drops dimensions of size 1 and joins neighbors that every operand walks as one, but those of a matrix.
+  // Drops dimensions of size 1 and joins adjacent dimensions that all operands traverse as one, except of a matrix.
   void collapse() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
@@ -205,7 +204,7 @@ class ElementwiseCompiler {
     return strides[static_cast<std::size_t>(t_.rank_ - 1)] == 0 ? Access::splatted : Access::copied;
   }
 
-  // Slots are numbered from 0, memory from the end: how many there will be is not known yet.
+  // Slots are numbered from 0 and memory from the end, because the number of slots is not known yet.
   Location take_slot(DType dtype) {
     bytes_ = std::max(bytes_, dtype_bytes(dtype));
     if (!free_slots_.empty()) {
@@ -221,7 +220,7 @@ class ElementwiseCompiler {
     return static_cast<Location>(k_most_locations - ++n_memory_);
   }
 
-  // An input that is also a result goes through a slot, so that all stores read slots: results may lie on inputs.
+  // An input that is also a result goes through a slot, so that all stores read slots: results may overlap inputs.
   void place_inputs() {
     for (std::size_t i = 0; i < n_inputs(); ++i) {
       Register& r = registers_[i];
@@ -262,9 +261,9 @@ class ElementwiseCompiler {
       Register& dst = reg(to);
       if (dst.last_use == k_never) continue;
       Location at[3] = {};
-      // Functions may look at operands that the op does not have: those repeat the first.
+      // Functions may read operands that the op lacks: those repeat the first.
       for (int k = 0; k < 3 && n > 0; ++k) at[k] = reg(operands[k < n ? k : 0]).location;
-      // An operand that dies here may give its slot to the result when both have one element size.
+      // An operand with no later use may pass its slot to the result if both have the same element size.
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, true);
       place_destination(dst, to, static_cast<int>(step));
       for (int k = 0; k < n; ++k) release(operands[k], static_cast<int>(step), dst.dtype, false);
@@ -280,7 +279,7 @@ class ElementwiseCompiler {
     r.has_slot = false;
     free_slots_.push_back(r.location);
   }
-  // Written where a result lies when no later step reads an input that may lie there.
+  // Writes directly to the result if no later step reads an input that may share its memory.
   void place_destination(Register& dst, std::uint16_t index, int step) {
     if (dst.in_result)
       for (std::size_t k = 0; k < s_.results.size(); ++k) {
@@ -310,7 +309,7 @@ class ElementwiseCompiler {
                : strides[static_cast<std::size_t>(t_.rank_ - 2)] * static_cast<std::int64_t>(dtype_bytes(dtype));
   }
 
-  // Rows are cut into equal tiles, short ones are taken several to a tile.
+  // Rows are divided into equal tiles; a tile holds several short rows.
   void choose_tile() {
     const auto fits = static_cast<std::int64_t>(k_slot_memory / (std::max<std::size_t>(n_slots_, 1) * bytes_));
     const std::int64_t most = std::min(k_most_tile, fits / k_least_tile * k_least_tile);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program tile by tile: fetch what does not lie ready, call each step on the tile, store what is left.
+// Runs a program tile by tile: loads operands that are not read in place, calls each step on the tile, stores the
+// remaining results.
 #include <algorithm>
 #include <cstring>
 
@@ -60,7 +61,7 @@ struct Elementwise::Run {
   const Elementwise& program;
   std::span<const void* const> inputs;
   std::span<void* const> results;
-  Index most_columns;  // of the tiles to come
+  Index most_columns;  // of the remaining tiles
   alignas(64) std::byte memory[k_memory];
   std::byte* locations[k_locations];
 
@@ -78,8 +79,8 @@ struct Elementwise::Run {
   }
   std::byte* result(const Operand& store) const { return static_cast<std::byte*>(results[store.index]); }
 
-  // `columns` of each of `rows` rows that follow each other in the last but one dimension. Rows of all dimensions but
-  // the last are numbered in order.
+  // `columns` of each of `rows` consecutive rows of the last but one dimension. Rows are numbered in order over all
+  // dimensions but the last.
   struct Block {
     Index row, rows, column, columns;
   };
@@ -129,7 +130,7 @@ struct Elementwise::Run {
     for (const Operand& store : program.stores_) keep(store, block);
   }
 
-  // Rows [begin, end), in tiles that do not reach over the end of the last but one dimension.
+  // Runs rows [begin, end), in tiles that do not cross the end of the last but one dimension.
   void run_rows(Range rows, Index columns, Index cuts) {
     const Index group = program.rank_ < 3 ? rows.end : program.dims_[static_cast<std::size_t>(program.rank_ - 2)];
     for (Index row = rows.begin; row < rows.end;) {
@@ -152,7 +153,7 @@ void Elementwise::run(std::span<const void* const> inputs, std::span<void* const
   if (total == 0) return;
   const Index columns = rank_ > 1 ? dims_[inner] : total, rows = total / columns;
   const auto ceil_div = [](Index a, Index b) { return (a + b - 1) / b; };
-  constexpr Index k_rows_enough = 4;   // of each part, to be shared fairly
+  constexpr Index k_rows_enough = 4;   // per worker, for a balanced division
   constexpr Index k_least_piece = 64;  // columns
   if (worker.count == 1 || rows >= k_rows_enough * worker.count || columns < 2 * k_least_piece) {
     const Range mine = worker.share(rows);
@@ -160,7 +161,7 @@ void Elementwise::run(std::span<const void* const> inputs, std::span<void* const
     Run run(*this, inputs, results, tile_columns_);
     return run.run_rows(mine, columns, ceil_div(columns, tile_columns_));
   }
-  // Few rows: pieces of rows are shared.
+  // Few rows: workers divide the rows into pieces.
   const Index piece = std::clamp(ceil_div(total, worker.count), std::min(k_least_piece, tile_columns_), tile_columns_);
   const Index cuts = ceil_div(columns, piece);
   const Range mine = worker.share(rows * cuts);

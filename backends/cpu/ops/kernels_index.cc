@@ -16,7 +16,7 @@ using Index = std::int64_t;
 struct IndexBlock {
   Range rows, columns;
 };
-// Wide rows are split by columns, so that every part does the same adds; narrow ones by destination.
+// Wide rows are divided by columns, so that every worker does the same additions; narrow ones by destination.
 IndexBlock scatter_share(Index rows, Index row, const Worker& worker) {
   constexpr Index k_grain = 16;
   if (row >= k_grain * worker.count) return {{0, rows}, worker.share(row, k_grain)};
@@ -60,7 +60,7 @@ void run_scatter_add(DType dtype, const std::int32_t* indices, Index n_indices, 
     scatter_add(indices, n_indices, rows, row, static_cast<const float*>(updates), static_cast<float*>(out), worker);
 }
 
-// Sorted by counting; one part does it, as it is little beside a single step of any loop.
+// Counting sort. One worker does it, because it is small compared with a single step of any loop.
 void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, const PackedPlaces& to,
                       const Worker& worker) {
   if (worker.index != 0) return;
@@ -71,7 +71,7 @@ void run_pack_lengths(const std::int32_t* lengths, Index batch, Index steps, con
   for (Index b = 0; b < batch; ++b)
     if (length(b) > 0) ++to.batch_sizes[length(b) - 1];
   for (Index t = steps - 1; t-- > 0;) to.batch_sizes[t] += to.batch_sizes[t + 1];
-  // Rank of the next row of each length: as many as there are longer ones; kept where packed places come later.
+  // Rank of the next row of each length: the number of longer ones. Kept in memory that packed places overwrite later.
   std::int32_t* next = to.pack;
   for (Index t = 0; t < steps; ++t) next[t] = t + 1 < steps ? to.batch_sizes[t + 1] : 0;
   std::int32_t n_empty = steps > 0 ? to.batch_sizes[0] : 0;
@@ -97,7 +97,7 @@ void run_iota(const Shape& shape, int axis, std::int32_t* out, const Worker& wor
   const Index size = shape[axis];
   const Range mine = worker.share(shape.elements(), 16);
   if (mine.empty()) return;
-  Index value = mine.begin / inner % size, left = inner - mine.begin % inner;  // of the same value
+  Index value = mine.begin / inner % size, left = inner - mine.begin % inner;  // elements left with the same value
   for (Index e = mine.begin; e < mine.end;) {
     const Index n = std::min(inner == 1 ? size - value : left, mine.end - e);
     if (inner == 1) std::iota(out + e, out + e + n, static_cast<std::int32_t>(value));
@@ -117,7 +117,7 @@ void run_random_uniform(const std::int32_t* key, const std::int32_t* step, Index
   auto first = static_cast<std::uint64_t>(step ? *step * elements : 0) + static_cast<std::uint64_t>(mine.begin);
   Index left = mine.end - mine.begin;
   float* to = out + mine.begin;
-  // A draw need not begin with a whole block.
+  // A draw may begin within a block.
   if (const auto skip = static_cast<Index>(first % 4); skip > 0) {
     float block[4];
     philox_uniforms(words, static_cast<std::uint32_t>(rng_stream), first / 4, 4, block);

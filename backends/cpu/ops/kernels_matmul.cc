@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product is cut over parts and blocks. The order in which an element of c sums its products depends on k and
+// Division of a matmul over workers and blocks. The order in which an element of c sums its products depends on k and
 // the processor only.
 #include <algorithm>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr Index k_alignment = 64;
 
-// A single column is a single row of the transposed product, and a stored column is a row when it is contiguous.
+// A single column is a single row of the transposed matmul, and a stored column is a row if it is contiguous.
 Matmul turned(const Matmul& matmul, bool& swapped) {
   Matmul t = matmul;
   swapped = matmul.n == 1 && matmul.m != 1 && matmul.c_stride == 1;
@@ -48,7 +48,7 @@ Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
   return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
 }
 
-// Rows of a copied block lie this much further apart than its k, so that they fall in different sets.
+// Rows of a copied block are this much further apart than their k, so that they map to different cache sets.
 Index skew_of(const GemmKernels& kernels) { return std::max<Index>(16, kernels.k_multiple); }
 
 bool is_far_wider(const Matmul& matmul, const GemmKernels& kernels, int parts) {
@@ -56,20 +56,20 @@ bool is_far_wider(const Matmul& matmul, const GemmKernels& kernels, int parts) {
   return parts > 1 && !matmul.transpose_a &&
          panels_of(matmul, kernels) >= k_enough_blocks * parts * cut_of(matmul, kernels).panels;
 }
-// b is far wider than what is packed at once, and a stays in L2: each part takes blocks of b of its own. It then reads
-// what it has packed itself, and waits for nobody.
+// True if b is far wider than the panels packed at once and a stays in L2: each worker then takes separate blocks of b.
+// It reads only blocks that it packed itself, so it needs no barrier.
 bool takes_own_blocks(const Matmul& matmul, const GemmKernels& kernels, int parts) {
   constexpr Index k_bytes_of_a = 1 << 20;
   return is_far_wider(matmul, kernels, parts) && matmul.m * matmul.k * stored_bytes(matmul) <= k_bytes_of_a;
 }
-// Packed blocks of b that there is room for, for any number of rows.
+// Number of packed blocks of b that fit, for any number of rows.
 Index blocks_at_once(const Matmul& matmul, const GemmKernels& kernels, int parts) {
   return is_far_wider(matmul, kernels, parts) ? std::max(2, parts) : 2;
 }
 
 struct Layout {
   Index block;  // bytes of one packed block of b
-  Index worker;   // bytes of what one part keeps to itself: a block of a, or the ragged panel of b
+  Index worker;   // private bytes of one worker: a block of a, or the ragged panel of b
 };
 Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
   const Cut cut = cut_of(matmul, kernels);
@@ -86,7 +86,7 @@ Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
   return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size), aligned(a_block)};
 }
 
-// One product of a batch.
+// One matmul of a batch.
 struct Product {
   const Matmul& matmul;
   const GemmKernels& kernels;
@@ -97,7 +97,7 @@ struct Product {
   const void* a_at(Index element) const { return at(a, element * stored_bytes(matmul)); }
   const void* b_at(Index element) const { return at(b, element * stored_bytes(matmul)); }
   void* c_at(Index element) const { return at(c, element * bytes_of(matmul.result)); }
-  // These elements of c are final.
+  // Call when these elements of c are final.
   void finish(const Block& block) const {
     if (epilogue) epilogue->run(block);
   }
@@ -110,7 +110,7 @@ Index rows_at_once(const Product& p, const Cut& cut, Index columns) {
   return p.epilogue ? std::clamp(k_enough / columns / least * least, least, cut.rows) : cut.rows;
 }
 
-// m rows of a from [row, k0] on, `depth` of each, as products read them.
+// m rows of a from [row, k0] on, `depth` of each, in the layout that the kernels read.
 struct Rowwise {
   const void* a;
   Index stride;
@@ -127,7 +127,7 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
   return {a_block, stride};
 }
 
-// Rows [range) of c, columns of panels [begin, end) of the block that starts at `column`. `step`: the block of k.
+// Computes rows [range) of c, columns of panels [begin, end) of the block at `column`. `step`: the block of k.
 void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column, Index columns, Index step,
                       const void* packed, Range panels, void* a_block) {
   const Matmul& mm = p.matmul;
@@ -146,7 +146,7 @@ void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column
   }
 }
 
-// A block of b: a step of k, columns from this one on.
+// A block of b: a step of k, and the columns from `column` on.
 struct BlockOfB {
   Index step, column, columns;
 };
@@ -159,7 +159,7 @@ void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte
                  depth_of(p.kernels, depth) * p.kernels.columns, packed);
 }
 
-// Each part its own blocks of b, for all rows of c.
+// Each worker takes separate blocks of b, for all rows of c.
 void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, const Worker& worker) {
   const Matmul& mm = p.matmul;
   const Cut cut = cut_of(mm, p.kernels);
@@ -176,8 +176,8 @@ void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, con
   }
 }
 
-// All parts together. Two buffers take turns, so one barrier for each block of b is enough, and none when each part
-// packs and reads its own share of one block; `turn` goes on from one product to the next.
+// All workers together. Two buffers alternate, so one barrier per block of b is enough. No barrier is needed if each
+// worker packs and reads its share of one block. `turn` continues from one matmul to the next.
 void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
                      const Worker& worker) {
   const Matmul& mm = p.matmul;
@@ -222,7 +222,7 @@ void multiply_one(const Product& p, const Layout& layout, void* scratch, int& tu
   }
 }
 
-// Offsets of product `index` of the batch.
+// Offsets of matmul `index` of the batch.
 struct Offsets {
   Index a = 0, b = 0, c = 0;
 };
@@ -241,7 +241,7 @@ Offsets offsets_of(const Matmul& matmul, Index index) {
 
 Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
 
-// Strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
+// Returns strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
 Strides batch_strides(const Shape& from, const Shape& to, Index matrix) {
   Strides strides = broadcast_strides(from, to);
   for (auto& stride : strides) stride *= matrix;
@@ -286,7 +286,7 @@ std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   const Matmul mm = turned(matmul, swapped);
   const GemmKernels& kernels = gemm_kernels(mm.dtype);
   const Layout layout = layout_of(mm, kernels);
-  // A batch that is shared out needs everything once for each part.
+  // A batch divided among workers needs all buffers per worker.
   const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
   return static_cast<std::size_t>(shared + layout.worker * parts);
 }
@@ -303,7 +303,7 @@ void run_products(const Matmul& matmul, const void* a, const void* b, void* c, v
   const Index size = stored_bytes(mm);
   const Index batch = mm.batch.elements();
   if (mm.m == 0 || mm.n == 0) return;
-  if (mm.k == 0) a = b = c;  // operands without elements may be null: nothing of them is read
+  if (mm.k == 0) a = b = c;  // empty operands may be null: they are not read
   const bool share_batch = batch >= worker.count && batch > 1;
   const Range mine = share_batch ? worker.share(batch) : Range{0, batch};
   const Worker pool = share_batch ? Worker{} : worker;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between strided views, fills and the row masks of scan. A copy is cut into lines of its inner dimension, or
-// into square blocks when source and destination run along different dimensions.
+// Copies between strided views, fills, and the row masks of scan. A copy is divided into lines of its inner dimension,
+// or into square blocks if source and destination are contiguous along different dimensions.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,7 @@ struct MovedOffsets {
   Index src = 0, dst = 0;  // in elements
 };
 
-// Position in a copy's dimensions, the last `inner` of them left out.
+// Position in a copy's dimensions, except the last `inner` of them.
 class Odometer {
  public:
   Odometer(const Copy& copy, int rank, Index start) : copy_(copy), rank_(rank) {
@@ -59,7 +59,7 @@ void copy_line(const T* src, Index src_stride, T* dst, Index dst_stride, Index n
     for (Index i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }
 
-// Long lines are shared out in pieces, short ones whole.
+// Long lines are divided into pieces; short ones stay whole.
 template <class T>
 void copy_lines(const Copy& copy, const T* src, T* dst, const Worker& worker) {
   constexpr Index k_piece = 4096;
@@ -80,7 +80,7 @@ void copy_lines(const Copy& copy, const T* src, T* dst, const Worker& worker) {
   }
 }
 
-// The last two dimensions are [columns of src, rows of src]: src runs along the first of them, dst along the second.
+// The last two dimensions are [columns of src, rows of src]: src is contiguous along the first, dst along the second.
 void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, const Worker& worker) {
   constexpr Index k_block = 64;
   const int outer_rank = copy.rank - 2;
@@ -114,8 +114,7 @@ void exchange(Copy& copy, int a, int b) {
   std::swap(copy.dst[at(a)], copy.dst[at(b)]);
 }
 
-// Order does not matter to a copy: the dimension along which dst is contiguous becomes the inner one, that of src the
-// next.
+// A copy may visit elements in any order: the contiguous dimension of dst becomes the inner one, that of src the next.
 void order_dimensions(Copy& copy) {
   const int inner = copy.rank - 1;
   for (int axis = 0; axis < inner && copy.dst[at(inner)] != 1; ++axis)

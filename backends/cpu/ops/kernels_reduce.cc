@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions in two phases whose pieces depend on the shape only: pieces of fixed size to partial results, then the
-// partial results of each output in order, floats in double.
+// Reductions in two phases whose pieces depend on the shape only. First come partial sums of pieces of fixed size, then
+// the partial sums of each output in order, floats in double.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -21,7 +21,7 @@ constexpr Index k_rows = 128;     // rows of one piece of columns
 constexpr Index k_columns = 512;  // columns of one piece
 constexpr int k_rank = Shape::k_max_rank;
 
-// Some of the dimensions, walked in row-major order.
+// Some of the dimensions, traversed in row-major order.
 struct Axes {
   int rank = 0;
   Index count = 1;
@@ -45,12 +45,12 @@ struct Axes {
   }
 };
 
-// Outputs [kept][inner] where columns are kept; each is made of `pieces` partial results.
+// Outputs [kept][inner] if columns are kept; each combines `pieces` partial results.
 struct ReducePlan {
   Axes kept, reduced;  // without the inner dimension
   Index inner = 1;
   bool lines = false;  // the inner dimension is reduced
-  Index pieces = 1;    // for each output
+  Index pieces = 1;    // per output
   Index outputs() const { return kept.count * (lines ? 1 : inner); }
 };
 ReducePlan plan_of(const Reduce& reduce) {
@@ -79,7 +79,7 @@ T nothing(Op op) {
   return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
-// x as it lies, or converted piece by piece where it has 16 bits.
+// Reads x in place, or converts it piece by piece if it has 16 bits.
 template <class T>
 class Source {
  public:
@@ -138,7 +138,7 @@ void reduce_columns(const ReducePlan& plan, const ReduceKernels& kernels, T star
       kernels.rows(rows, count, n, to);
       continue;
     }
-    constexpr Index k_converted = 8;  // rows at once, which the kernel adds in this order anyway
+    constexpr Index k_converted = 8;  // rows at once, which the kernel adds in this order in any case
     alignas(64) T wide[k_converted * k_columns];
     for (Index r = 0; r < count; r += k_converted) {
       const Index some = std::min(k_converted, count - r);
@@ -151,7 +151,7 @@ void reduce_columns(const ReducePlan& plan, const ReduceKernels& kernels, T star
   }
 }
 
-// out[e] from partial[pieces][width], for the outputs [e / width][e % width] of this part.
+// Computes out[e] from partial[pieces][width], for the outputs [e / width][e % width] of this worker.
 template <class T, class Wide, class F>
 void combine(const ReducePlan& plan, T start, const T* partial, T* out, const Worker& worker, F f) {
   constexpr Index k_together = 64;
@@ -197,7 +197,7 @@ bool beats(T candidate, T best) {
   return best == best && (candidate != candidate || candidate > best);
 }
 
-// Rows of x [axis, inner] pass by the best of each column so far.
+// Scans the rows of x [axis, inner] and keeps the best of each column.
 template <class T>
 void argmax_share(const Argmax& a, const T* x, std::int32_t* out, const Worker& worker) {
   const Range mine = worker.share(a.outer * a.inner, 16);

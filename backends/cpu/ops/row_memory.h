@@ -7,7 +7,7 @@
 
 namespace unroll::cpu {
 
-// Bytes of a row, given out first fit.
+// Allocates bytes of a row, first fit.
 class RowMemory {
  public:
   std::int64_t take(std::int64_t bytes) {

@@ -68,7 +68,7 @@ std::vector<int> RowOperations::operands_of(const Instruction& i) const {
   return list;
 }
 
-// Slices lie in what they are cut from, pieces of a concat where the concat wants them.
+// Slices are views of their source; pieces of a concat lie in the concat.
 void RowOperations::join_parts() {
   std::vector<int> concats;
   for_instructions([&](int r, const Instruction& i) {
@@ -111,7 +111,7 @@ void RowOperations::make_operations() {
   std::erase_if(operations, [](const RowOperation& operation) { return !operation.function; });
 }
 
-// A sum over rows takes the place of a product that only it reads.
+// A sum over rows replaces a mul that only it reads.
 void RowOperations::add_sum(std::size_t result) {
   const int from = origin(s_.results[result].from);
   const DType dtype = reg(from).dtype;
@@ -148,7 +148,7 @@ int RowOperations::add_register(DType dtype, Index columns) {
   return static_cast<int>(registers.size()) - 1;
 }
 
-// A part of a register, from this column on.
+// Returns the part of a register that begins at this column.
 int RowOperations::cut(int from, Index column) {
   const int part = add_register(reg(from).dtype, 1);
   reg(part).parent = from;
@@ -209,7 +209,7 @@ int RowOperations::spread_over(int r, Index columns) {
   return whole;
 }
 
-// An addition, subtraction or product whose result only this one reads is done with it.
+// Fuses an add, sub or mul with this instruction, its only reader.
 bool RowOperations::add_pair(int r, const Instruction& outer, const std::vector<int>& from) {
   for (std::size_t k = 0; k < 2; ++k) {
     const RowRegister& between = reg(from[k]);

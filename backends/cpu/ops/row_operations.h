@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on rows that a row expression consists of: which registers are other names or parts of others, and
-// which instructions one kernel does together.
+// The operations of a row expression: registers that alias others or parts of them, and instructions that one kernel
+// fuses.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ struct RowRegister {
 
   DType dtype;
   std::int64_t columns;
-  int parent;                  // itself, or what it is a part of
+  int parent;                  // itself, or the register that it is a part of
   std::int64_t first = 0;      // column of the parent
   int uses = 0;
   int made_by = k_never;       // operation
-  bool computed = false;       // column by column: may lie in a concat
+  bool computed = false;       // column by column: may be part of a concat
   bool for_all_rows = false;   // one element
-  int last_use = k_never;      // operation; behind the last one for results
-  // Where it lies (row_program.cc).
-  int result = k_never;        // whose memory it is written to
+  int last_use = k_never;      // operation; after the last one for results
+  // Storage (row_program.cc).
+  int result = k_never;        // result whose memory it is written to
   Home home = Home::none;
   int location = k_never;
   std::int64_t row_offset = 0;  // in the tiles
-  bool keeps = false;           // its tile is never given back
+  bool keeps = false;           // its tile is never released
 };
 
 struct RowOperation {
@@ -36,24 +36,24 @@ struct RowOperation {
   Op op;
   int dst, n;
   int operands[3];
-  bool in_place = false;  // the result may lie on an operand of its size
+  bool in_place = false;  // the result may overwrite an operand of its size
 };
 
 class RowOperations {
  public:
   using Index = std::int64_t;
-  // Throws Error(internal) where registers do not fit together or a kernel is missing.
+  // Throws Error(internal) if registers do not match or a kernel is missing.
   explicit RowOperations(const Expression& source);
 
-  std::vector<RowRegister> registers;    // of the expression, then what operations need besides
+  std::vector<RowRegister> registers;    // registers of the expression, then temporaries
   std::vector<RowOperation> operations;  // in order
-  int first = 0;                         // register of an instruction
+  int first = 0;                         // first register of an instruction
 
   RowRegister& reg(int r) { return registers[static_cast<std::size_t>(r)]; }
-  // What a register is a part of, and from which column on.
+  // Returns the register that contains r, and r's first column in it.
   int root_of(int r);
   Index column_of(int r);
-  // Copies are other names of what they copy.
+  // Copies are aliases of their source.
   int origin(int r) const { return origin_[static_cast<std::size_t>(r)]; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From registers to tiles of rows: which share memory, which are parts of others, which are read and written where they
-// lie, and how many rows fit.
+// Compiles registers to tiles of rows: shared memory, parts of other registers, operands read and written in place, and
+// the number of rows per block.
 #include "backends/cpu/ops/row_program.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using Index = std::int64_t;
 
 constexpr Index k_row_line = 64;                // bytes; rows of tiles begin on cache lines
-constexpr Index k_tile_memory = 24 * 1024;  // of the tiles of a block: they stay in L1
+constexpr Index k_tile_memory = 24 * 1024;  // of a block's tiles, which stay in L1
 constexpr Index k_most_rows = 128;          // of a block
 constexpr Index k_block_columns = 1024;     // of wide rows
 
@@ -49,11 +49,11 @@ class RowCompiler {
   using Home = RowRegister::Home;
   static constexpr int k_never = RowRegister::k_never;
 
-  // Drops dimensions of one row and joins neighbors that every operand walks as one.
+  // Drops dimensions of one row and joins adjacent dimensions that every operand traverses as one.
   void collapse_rows() {
     std::vector<Strides> strides;
     for (const auto& input : s_.inputs) strides.push_back(input.strides);
-    for (const auto& result : s_.results) strides.push_back(result.sums ? Strides{} : result.strides);  // lie elsewhere
+    for (const auto& result : s_.results) strides.push_back(result.sums ? Strides{} : result.strides);
     const int last = s_.shape.rank() - 1;
     std::size_t rank = 0;
     std::vector<Strides> joined(strides.size(), Strides{});
@@ -78,7 +78,7 @@ class RowCompiler {
     }
   }
 
-  // ---- places
+  // ---- storage
 
   bool is_row_value(const RowRegister& r) const { return r.columns == 1; }
   int add_location(const RowProgram::Location& location) {
@@ -88,7 +88,7 @@ class RowCompiler {
   Index inner_stride(std::size_t operand) const {
     return row_strides_[operand][static_cast<std::size_t>(t_.rank_ - 1)];
   }
-  // In memory as a kernel wants it: columns next to each other, or one value per row next to each other.
+  // True if memory has the layout that kernels read: adjacent columns, or one adjacent value per row.
   bool is_direct(std::size_t operand, const RowRegister& r) const {
     if (is_row_value(r)) return inner_stride(operand) == 1 || t_.rows_ == 1;
     return column_strides_[operand] == 1;
@@ -110,7 +110,7 @@ class RowCompiler {
   void place_in_memory(RowRegister& r, std::size_t operand, int input, int result) {
     r.home = Home::memory;
     r.location = memory_location(operand, r.dtype, input, result);
-    r.row_offset = inner_stride(operand) * element_bytes(r.dtype);  // from row to row
+    r.row_offset = inner_stride(operand) * element_bytes(r.dtype);  // between rows
   }
   void place_in_tile(RowRegister& r) {
     r.location = add_location({});
@@ -130,7 +130,7 @@ class RowCompiler {
   }
   void release(RowRegister& r) {
     if (r.keeps) return;
-    // Blocks of columns after the first one read the values that it computed.
+    // Blocks of columns after the first one reuse its row values.
     if (r.home == Home::row_values && t_.block_columns_ == 0) free_values_.push_back(r.row_offset);
     if (r.home == Home::tile) tiles_.give_back(r.row_offset, tile_bytes(r));
   }
@@ -157,20 +157,21 @@ class RowCompiler {
       if (r.last_use != k_never) place_fill(r, s_.constants[i].second, k_never);
     }
   }
-  // A row of the value: what reads columns sees the same row in every row, what reads row values sees enough of them.
+  // Adds a constant value that is stored before the first block. Every row of columns reads the same stored row; row
+  // values are stored as many times as needed.
   void place_fill(RowRegister& r, double value, int input) {
     r.home = Home::fill;
     r.location = add_location({});
     t_.fills_.push_back({r.location, r.dtype, value, input, 0});
   }
 
-  // Whether a result is written over the input before the last read of a block's rows: then they are copied first.
+  // True if a result overwrites the input before the last read of a block's rows. The rows are then copied first.
   bool is_overwritten_early(int input) {
     const int result = written_.empty() ? -1 : written_[static_cast<std::size_t>(input)];
     if (result < 0) return false;
     const int last = ops_.reg(input).last_use, n = static_cast<int>(ops_.operations.size());
     const int root = ops_.root_of(ops_.origin(s_.results[static_cast<std::size_t>(result)].from));
-    if (ops_.reg(root).result != result) return last == n;  // stored behind all operations
+    if (ops_.reg(root).result != result) return last == n;  // stored after all operations
     int first = 0;
     while (first < n && ops_.root_of(ops_.operations[static_cast<std::size_t>(first)].dst) != root) ++first;
     if (last != first) return last > first;
@@ -187,8 +188,8 @@ class RowCompiler {
       if (whole && r.result == k_never && is_direct(s_.inputs.size() + k, r)) r.result = static_cast<int>(k);
     }
   }
-  // Tiles of rows as wide as a vocabulary would not stay in L1. Where every operation works column by column, and all
-  // that it reads and writes lies as kernels want it, a block has some of the columns.
+  // Tiles of rows as wide as a vocabulary would not stay in L1. A block therefore has some of the columns if every
+  // operation works column by column and reads and writes in place.
   void choose_columns() {
     t_.columns_ = s_.shape[s_.shape.rank() - 1];
     bool by_columns = t_.columns_ >= 2 * k_block_columns && loads_.empty();
@@ -219,7 +220,7 @@ class RowCompiler {
         RowRegister& r = ops_.reg(ops_.root_of(operation.operands[k]));
         if (r.last_use == static_cast<int>(o) && r.home != Home::none && &r != &dst) {
           release(r);
-          r.keeps = true;  // given back once
+          r.keeps = true;  // released once
         }
       }
     }
@@ -252,7 +253,7 @@ class RowCompiler {
     }
   }
 
-  // ---- rows of a block, and with them all places
+  // ---- rows of a block, and all offsets
 
   void choose_rows() {
     Index rows = std::min(k_most_rows, k_tile_memory / std::max<Index>(tiles_.end(), 1));
@@ -285,7 +286,7 @@ class RowCompiler {
     if (o.op == Op::reduce_sum || o.op == Op::reduce_max)  // an operand with one value for all columns may come first
       for (int k = 0; k < o.n; ++k) columns = std::max(columns, ops_.reg(o.operands[k]).columns);
     RowProgram::Step step{o.function, columns, operand_of(o.dst), {}, {}, {}};
-    // Functions may look at operands that the op does not have: those repeat the first.
+    // Functions may read operands that the op lacks: those repeat the first.
     Operand* const to[] = {&step.a, &step.b, &step.c};
     for (int k = 0; k < 3; ++k) *to[k] = operand_of(o.operands[k < o.n ? k : 0]);
     return step;

@@ -79,7 +79,7 @@ struct RowProgram::Run {
   std::span<const void* const> inputs;
   std::span<void* const> results;
   std::byte* scratch;
-  std::span<std::byte*> at;  // [location], in scratch: nothing is allocated in a run
+  std::span<std::byte*> at;  // [location], in scratch: a run allocates nothing
 
   Run(const RowProgram& p, std::span<const void* const> in, std::span<void* const> out, std::byte* s)
       : program(p),
@@ -155,11 +155,11 @@ struct RowProgram::Run {
     if (load) all(c.tile, c.bytes, c.memory, c.column_stride);
     else all(c.memory, c.column_stride, c.tile, c.bytes);
   }
-  // All steps on so many columns from this one on; 0: each on its own columns.
+  // Runs all steps on `columns` columns from `column` on; 0: each on all its columns.
   void compute(Index rows, Index column, Index columns) const {
     for (const Step& s : program.steps_) {
       const bool values = s.columns == 0;
-      if (values && column > 0) continue;  // done with the first columns
+      if (values && column > 0) continue;  // computed with the first columns
       const Index n = values ? rows : columns > 0 ? columns : s.columns;
       s.function({place(s.dst, column), place(s.a, column), place(s.b, column), place(s.c, column), s.dst.stride,
                   s.a.stride, s.b.stride, s.c.stride, static_cast<std::size_t>(values ? 1 : rows),

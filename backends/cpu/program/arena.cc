@@ -8,7 +8,7 @@ namespace unroll::cpu {
 void SharedArena::fit() {
   const std::size_t largest = needs_.empty() ? 0 : *needs_.rbegin();
   if (taken_ || block_.size() == largest) return;
-  block_ = Bytes();  // goes before there is another one
+  block_ = Bytes();  // released before the new one is allocated
   block_ = Bytes(largest);
 }
 
@@ -32,7 +32,7 @@ SharedArena::Share::~Share() {
   const std::lock_guard lock(arena_->mutex_);
   arena_->needs_.erase(need_);
   const bool smaller = arena_->needs_.empty() || *arena_->needs_.rbegin() < arena_->block_.size();
-  if (smaller && !arena_->taken_) arena_->block_ = Bytes();  // the next run makes what is left
+  if (smaller && !arena_->taken_) arena_->block_ = Bytes();  // the next run allocates the remaining size
 }
 
 SharedArena::Turn::Turn(SharedArena& arena) : arena_(arena) {
@@ -41,7 +41,7 @@ SharedArena::Turn::Turn(SharedArena& arena) : arena_(arena) {
     throw Error(ErrorKind::usage, "cpu",
                 "two programs of one backend run at once; they share its threads and its memory",
                 "Make a backend for each thread, or plan with one_thread");
-  arena_.fit();  // where it was taken, or there was no room, when a need came or went
+  arena_.fit();  // the arena was in use, or memory was short, when a need changed
   arena_.taken_ = true;
 }
 

@@ -12,7 +12,7 @@ namespace unroll::cpu {
 
 class SharedArena {
  public:
-  // What one executable needs of it, for as long as that lives. It may outlive the backend.
+  // The arena size that one executable needs during its lifetime. It may outlive the backend.
   class Share {
    public:
     // Makes the arena large enough. Throws Error(memory).
@@ -26,7 +26,7 @@ class SharedArena {
     std::shared_ptr<SharedArena> arena_;
     std::multiset<std::size_t>::iterator need_;
   };
-  // The memory of a run, with nothing known in it. Throws Error(usage) while another run has it.
+  // The memory of a run, with undefined contents. Throws Error(usage) while another run uses it.
   class Turn {
    public:
     explicit Turn(SharedArena& arena);
@@ -41,7 +41,7 @@ class SharedArena {
   std::size_t bytes() const;
 
  private:
-  void fit();  // to the largest need, while nobody has it
+  void fit();  // resizes to the largest need, unless in use
 
   mutable std::mutex mutex_;
   std::multiset<std::size_t> needs_;

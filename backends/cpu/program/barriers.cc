@@ -20,7 +20,7 @@ class BarrierFinder {
       }
   }
 
-  // Takes barriers away, first to last, as long as every conflict has one in between.
+  // Removes barriers, first to last, as long as every conflict has one in between.
   std::vector<bool> run() const {
     std::vector<bool> barriers(calls_.size(), true);
     for (std::size_t i = 0; i < barriers.size(); ++i) {
@@ -44,7 +44,7 @@ class BarrierFinder {
     return true;
   }
 
-  // A state is read where it was written one step earlier, and is written next where the step before read it.
+  // A state is read from the memory that the previous step wrote. The next one is written to memory that it read.
   std::uint32_t base_of(std::uint32_t base) const {
     if (!loop_ || base < k_first_input) return base;
     const auto first_output = k_first_input + static_cast<std::uint32_t>(loop_->n_inputs);
@@ -62,7 +62,7 @@ class BarrierFinder {
     };
     const bool a_in = state_of(a, k_first_input), b_in = state_of(b, k_first_input);
     const bool a_out = state_of(a, first_output), b_out = state_of(b, first_output);
-    // States that become one value may be one memory.
+    // States that become one value may share memory.
     const auto written = [&](std::uint32_t in) {
       return first_output + static_cast<std::uint32_t>(loop_->same_as[in - k_first_input]);
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the calls of a program that need a barrier: a thread touches data that another thread touched.
+// Finds the calls of a program that need a barrier: a thread accesses data that another thread accessed.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace unroll::cpu {
 
-// How the steps of a scan hand memory on.
+// Memory that a scan passes from step to step.
 struct Loop {
   int n_inputs = 0;  // of the body
-  int n_states = 0;  // inputs [0, n_states) are read where outputs [0, n_states) were written one step earlier
-  // [output] where it is written: the number of the first output with the same value, whose memory it is.
+  int n_states = 0;  // inputs [0, n_states) read the memory that outputs [0, n_states) wrote one step earlier
+  // [output] index of the first output with the same value, which determines its memory.
   std::vector<int> same_as;
-  // [output] every step has memory of its own.
+  // [output] every step has separate memory.
   std::vector<bool> kept;
 };
 
-// [call]: barrier after it. Not null `loop`: the last call is followed by the first one of the next step.
+// [call]: barrier after it. With `loop`, the last call is followed by the first one of the next step.
 std::vector<bool> find_barriers(std::span<const std::vector<Access>> calls, const Loop* loop);
 
 }  // namespace unroll::cpu

@@ -15,7 +15,7 @@ using Index = std::int64_t;
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 0 : shape[shape.rank() - 1]; }
 Index rows_of(const Shape& shape) { return last_of(shape) == 0 ? 0 : shape.elements() / last_of(shape); }
 
-// In a packed scan the first axis counts rows, of which a step may have fewer.
+// In a packed scan the first axis counts rows; a step may have fewer of them.
 int least_rank(const PlanView& view) { return view.packed ? 2 : 1; }
 
 bool is_pointwise(const PlanView& view, const Node& node) {
@@ -25,7 +25,7 @@ bool is_pointwise(const PlanView& view, const Node& node) {
   return is_elementwise(node.op);
 }
 
-// Pieces of a concat along the last axis that have equal sizes.
+// True for a concat along the last axis of pieces of equal size.
 bool is_concat_of_equals(const PlanView& view, const Node& node) {
   const Graph& graph = view.graph();
   if (node.op != Op::concat || node.outputs[0].shape.rank() < least_rank(view)) return false;
@@ -41,11 +41,11 @@ struct Strided {
   Ref ref;
   DType dtype;
   Strides strides{};
-  Index apart_groups = 0;  // of the product it is a group of; 0: rows of columns as always
+  Index apart_groups = 0;  // groups of the matmul that it is a group of; 0: normal rows of columns
   Index group = 0;
 };
 
-// Where the operand's columns of one part begin, and the strides they have there.
+// First element of a worker's columns in the operand, and their strides.
 struct OwnOperand {
   Ref ref;
   Strides strides;
@@ -56,7 +56,7 @@ OwnOperand own_operand(const Strided& operand, const Shape& shape, Range units) 
   const Index width = units.end - units.begin;
   Index skip = units.begin * operand.strides[last];
   Strides strides = operand.strides;
-  if (operand.apart_groups > 0) {  // rows of the part's own columns, all groups in each
+  if (operand.apart_groups > 0) {  // rows of the worker's columns, all groups in each
     skip = operand.apart_groups * rows_of(shape) * units.begin + operand.group * width;
     strides = dense_strides(shape.with(shape.rank() - 1, operand.apart_groups * width));
   }
@@ -82,7 +82,7 @@ Access access_of(const Strided& operand, const Shape& shape, bool writes) {
   return {operand.ref, static_cast<std::size_t>(reach * size), owner, writes};
 }
 
-// One program for each width that parts have.
+// One program for each number of columns that workers have.
 class OwnPrograms {
  public:
   OwnPrograms(Expression source, const std::vector<Strided>& inputs, const std::vector<Strided>& results, int parts) {
@@ -156,7 +156,7 @@ class ColumnElementwise : public Call {
   std::size_t n_instructions_;
 };
 
-// Copies whose ends are not the same memory in this step.
+// Copies whose source and destination differ in this step.
 class ColumnCopies : public Call {
  public:
   explicit ColumnCopies(int parts) : parts_(parts) {}
@@ -188,7 +188,7 @@ class ColumnCopies : public Call {
   std::vector<Access> accesses_;
 };
 
-// Where a slice's elements lie in the value it is cut from.
+// Returns the place of a slice's elements in its source.
 Ref slice_ref(const PlanView& view, const Node& slice) {
   const ValueId whole = slice.inputs[0];
   const auto axis = static_cast<std::size_t>(slice.attributes.get<Index>("axis"));
@@ -206,7 +206,7 @@ bool same_places(const Shape& shape, const Strides& a, const Strides& b) {
   return true;
 }
 
-// A slice of a product that is kept apart, read there.
+// A slice of a matmul in separate columns, read there.
 Strided group_of(const PlanView& view, const ColumnSplit::Product& product, const Node& slice) {
   Strided operand{view.ref(slice.inputs[0]), slice.outputs[0].dtype};
   operand.apart_groups = product.groups;
@@ -214,8 +214,8 @@ Strided group_of(const PlanView& view, const ColumnSplit::Product& product, cons
   return operand;
 }
 
-// A value as operand of a call of this shape. A slice that is copied is read where its copy lies: by then the product's
-// memory may be another value's.
+// A value as operand of a call of this shape. A slice that is copied is read from its copy, because the matmul's memory
+// may already hold another value.
 Strided operand_of(const PlanView& view, const ColumnSplit& split, const ValueId& id, const Shape& shape) {
   const Node& node = view.graph().node(id.node);
   if (node.op == Op::slice && is_view(view, id.node))
@@ -228,7 +228,7 @@ Strided operand_of(const PlanView& view, const ColumnSplit& split, const ValueId
 Range units_of(int worker, int parts, Index units) {
   for (Index grain = 16;; grain /= 2) {
     const Index blocks = (units + grain - 1) / grain;
-    const Index most = (blocks + parts - 1) / parts * grain;  // of one part
+    const Index most = (blocks + parts - 1) / parts * grain;  // per worker
     if (grain == 1 || most * parts * 16 <= units * 17) return Worker{worker, parts}.share(units, grain);
   }
 }
@@ -248,8 +248,8 @@ ColumnSplit::Product ColumnSplit::product_of(const ScanForm::Product& product) c
   return {product.n, 1, false};
 }
 
-// Whether only slices of one gate each read the product, and only calls by columns of one gate's shape read the gates,
-// where no copy of them is made.
+// True if only slices of one gate each read the matmul, and only column calls of one gate's shape read the gates
+// without copying them.
 bool ColumnSplit::gates_read_by_columns(const ScanForm::Product& product) const {
   const Graph& graph = view_.graph();
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {

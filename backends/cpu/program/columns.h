@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of a scan split by columns: the last axis of pointwise nodes counts units, each part owns some of them, and
-// computes just the columns of its units, of products too. A gate product [.., groups * units] whose columns only such
-// nodes read is kept apart: each part has its own columns side by side, packed weights and results.
-// Then a step needs a barrier only where a node reads columns of all parts (barriers.h).
+// A step of a scan divided by columns. The last axis of pointwise nodes counts units. Each worker owns some units and
+// computes only their columns, in matmuls too. A gate matmul [.., groups * units] that only such nodes read is stored
+// separately. Each worker has its columns side by side, in packed weights and in results. A step then needs a barrier
+// only if a node reads columns of all workers (barriers.h).
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@
 
 namespace unroll::cpu {
 
-// The units of one part. Multiples of 16 units where that is fair to all parts, else of less.
+// Returns the units of one worker: multiples of 16 units if that is balanced, else of less.
 Range units_of(int part, int parts, std::int64_t units);
 
 class ColumnSplit {
  public:
   ColumnSplit(const PlanView& body, const ScanForm& form);
 
-  // Columns [groups * units] of a product by a constant.
+  // Columns [groups * units] of a matmul by a constant.
   struct Product {
     std::int64_t units = 0, groups = 1;
-    bool apart = false;  // the columns of each part side by side; otherwise one group, where they always are
+    bool apart = false;  // the columns of each worker side by side; otherwise one group in the normal layout
   };
   bool splits(std::int32_t node) const { return splits_[static_cast<std::size_t>(node)]; }  // pointwise nodes
   const Product& product(std::int32_t node) const {
@@ -39,9 +39,9 @@ class ColumnSplit {
   std::vector<Product> products_;
 };
 
-// Null when the node computes nothing.
+// Returns null if the node computes nothing.
 std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t node, const ColumnSplit& split);
-// make_output_copies by columns; null when it has nothing to copy, or can not (`possible` is false then).
+// As make_output_copies, by columns. Null if nothing is copied, or if it cannot be divided (`possible` is then false).
 std::unique_ptr<Call> make_column_output_copies(const PlanView& view, int n_states, bool& possible);
 
 }  // namespace unroll::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An elementwise or fused node of a plan: its program's source, and the memory of its operands and results.
+// An elementwise or fused node of a plan: the source of its program, and the memory of its operands and results.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 namespace unroll::cpu {
 
 struct ElementwiseNode {
-  Expression source;  // strides of the plan
+  Expression source;  // strides as in the plan
   std::vector<Ref> inputs, results;
 };
 ElementwiseNode elementwise_node(const PlanView& view, std::int32_t node);
 
-// Pointers to the memory, resolved anew in every run, by each part for itself.
+// Pointers to the memory; each worker resolves them in every run.
 class ElementwisePointers {
  public:
   struct Own {
@@ -33,12 +33,12 @@ class ElementwisePointers {
   std::vector<Line> of_part_;
 };
 
-// The elementwise node behind a product, to be run on blocks of it.
+// The elementwise node after a matmul, run on the matmul's blocks.
 class BlockEpilogue {
  public:
   BlockEpilogue(ElementwiseNode node, std::int64_t gates, int parts);
   Epilogue resolve(const Frame& frame, const Worker& worker);
-  std::string name() const;  // behind that of the product
+  std::string name() const;  // appended to the matmul's name
 
  private:
   Elementwise program_;
@@ -46,11 +46,11 @@ class BlockEpilogue {
   std::size_t n_instructions_;
   std::int64_t gates_;
 };
-// None where both must stay apart: operands whose rows do not lie at one distance, results in the product's operands,
-// gates of a row in different parts or far apart in time.
+// Returns nullopt if the two must stay separate. Reasons: rows of an operand at varying distances, results in the
+// matmul's operands, or gates of a row on different workers or far apart in time.
 std::optional<BlockEpilogue> block_epilogue(const PlanView& view, const ProductGroup& group);
-// Outside of loops, both in one call. Null where they must stay apart, for these reasons or because the product is
-// batched, counted or another library's.
+// Outside of loops, both in one call. Returns null if they must stay separate, for these reasons or because the matmul
+// is batched, counted or another library's.
 std::unique_ptr<Call> make_product_group(const PlanView& view, const ProductGroup& group, std::size_t& scratch_bytes);
 
 }  // namespace unroll::cpu

@@ -17,7 +17,7 @@ Matmul columns_of(Matmul matmul, const ColumnSplit::Product& split, Range units)
   return matmul;
 }
 
-// Packed shares of all parts, one after the other.
+// Bytes of the packed shares of all workers, one after the other.
 std::size_t packed_bytes_of_parts(const Matmul& matmul, const ColumnSplit::Product& split, int parts) {
   std::size_t sum = 0;
   for (int worker = 0; worker < parts; ++worker)
@@ -90,7 +90,7 @@ Matmul matmul_of(const PlanView& view, std::int32_t id) {
   const Type &a = view.graph().type(node.inputs[0]), &b = view.graph().type(node.inputs[1]);
   Matmul m = make_matmul(a, b, node.attributes.get<bool>("transpose_a"), node.attributes.get<bool>("transpose_b"));
   m.result = node.outputs[0].dtype;
-  // Only single matrices come with a distance of rows; strides of batches say no more than their shape does.
+  // Only single matrices have a row stride; strides of batches follow from the shape.
   if (a.shape.rank() > 2) return m;
   if (!view.storage(node.inputs[0]).strides.empty()) m.a_stride = view.strides(node.inputs[0])[0];
   if (!view.storage(node.inputs[1]).strides.empty()) m.b_stride = view.strides(node.inputs[1])[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product by a constant of a scan: packed before the loop, each part its own share, which stays in its core's L2.
+// A matmul by a constant of a scan: packed before the loop, in one share per worker, which stays in its core's L2.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,13 @@ class PackedMatmul final : public Call {
   struct Operands {
     Ref a, b, c;
   };
-  // Split anew for each number of rows, see run_packed.
+  // Divided again for each number of rows, see run_packed.
   PackedMatmul(const Matmul& matmul, const Operands& operands, int parts);
-  // Each part the columns of its own units. With `apart` these lie side by side in the memory of the result, one part's
+  // Each worker computes the columns of its units. With `apart` these lie side by side in the result, one worker's
   // after the other's.
   PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts);
 
-  // From now on computes this too, on the rows and columns of each part; not for columns of own units.
+  // Adds an epilogue on the rows and columns of each worker. Not supported for columns of units.
   void add(BlockEpilogue epilogue) { epilogue_ = std::move(epilogue); }
   void pack(const Frame& frame, const Worker& worker);
   void run(const Frame& frame, const Worker& worker) override;
@@ -40,10 +40,10 @@ class PackedMatmul final : public Call {
   Matmul matmul_;
   Operands at_;
   ColumnSplit::Product split_ = {};
-  std::vector<Own> own_;  // per part; none when not by columns
+  std::vector<Own> own_;  // per worker; empty unless by columns
   std::optional<BlockEpilogue> epilogue_ = {};
   Bytes packed_;
-  std::size_t scratch_bytes_;  // of one part
+  std::size_t scratch_bytes_;  // per worker
   Bytes scratch_;
   std::byte* scratch_of(const Worker& worker) {
     return scratch_.data() + static_cast<std::size_t>(worker.index) * scratch_bytes_;

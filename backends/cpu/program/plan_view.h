@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan that is being compiled: where its values lie, what its nodes touch, and its products by constants.
+// A plan during compilation: storage of its values, memory accesses of its nodes, and its matmuls by constants.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ namespace unroll::cpu {
 
 struct BackendState;
 struct PlanView;
-// Makes the call of a claimed node, for a backend that claims some.
+// Makes the call of a claimed node, for a backend that claims nodes.
 using MakeClaimed = std::unique_ptr<Call> (*)(const PlanView& view, std::int32_t node);
 
-// What compiling one plan needs to know.
+// Context for compiling one plan.
 struct PlanView {
   const Plan& plan;
   int parts;
   BackendState& state;
   MakeClaimed make_claimed = nullptr;
-  // While its program is made: by the usual machine, which chooses, and by this machine, which predicts.
+  // Costs during compilation: by the usual machine, which chooses, and by this machine, which predicts.
   const Costs* costs = nullptr;
   const Costs* predicted = nullptr;
   std::vector<std::size_t> constant_offsets = {};  // [node], into the constants block
@@ -39,43 +39,43 @@ struct PlanView {
   }
   Ref ref(const ValueId& id) const { return ref(storage(id)); }
   Ref ref(const Storage& storage) const;
-  // Whether an elementwise node's result is a bound output that none of its operands lies in.
+  // True if an elementwise node's result is a bound output that shares memory with none of its operands.
   bool is_apart(const Ref& result, std::span<const Ref> operands) const;
-  Strides strides(const ValueId& id) const;                          // of the value's own shape
+  Strides strides(const ValueId& id) const;                          // over the value's shape
   Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
 };
 
-// All that a node may touch, unless its call says so itself.
+// Returns all memory that a node may access, unless its call reports it.
 std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t node);
 
-// The product of a matmul node, with the distances at which the rows of its operands lie.
+// Returns the matmul of a node, with the row strides of its operands.
 Matmul matmul_of(const PlanView& view, std::int32_t node);
-// Whether the node is a product by a constant of a scan, of the form that one call computes.
+// True if the node is a matmul by a constant of a scan in a form that one call computes.
 bool is_packed_matmul(const PlanView& body, std::int32_t node, const ScanForm& form);
 
-// Whether the node is a product by a constant, which is packed when the plan is compiled.
+// True if the node is a matmul by a constant, which is packed at compile time.
 bool is_constant_matmul(const Plan& plan, std::int32_t node);
 struct PackedWeights;
-// The packed weights of such a node.
+// The packed weights of a matmul by a constant.
 class ConstantProduct {
  public:
   ConstantProduct(const PlanView& view, std::int32_t node);
-  // Returns what this part computed of c.
+  // Returns the block of c that this worker computed.
   Block run(const Matmul& matmul, const void* a, void* c, const Worker& worker) const;
   std::string name() const;
 
  private:
   std::shared_ptr<const PackedWeights> weights_;
-  std::size_t scratch_bytes_;  // of each part
+  std::size_t scratch_bytes_;  // per worker
   std::shared_ptr<Bytes> scratch_;
 };
 std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t node);
 
-// An output of a body or plan that is computed elsewhere than where it is bound.
+// An output of a body or plan that was not computed in its bound buffer.
 struct OutputPiece {
   Type type;
   Ref from, to;
-  bool staged;  // its source is the buffer that another output is written over
+  bool staged;  // its source is a buffer that another output overwrites
 };
 std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states);
 

@@ -20,7 +20,7 @@ const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::s
 
 constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);
 
-// Nodes of a packed scan's body that states or sequences of rows lead to.
+// Returns the nodes of a packed scan's body that depend on states or sequences of rows.
 std::vector<bool> what_has_rows(const Graph& body, const ScanLayout& scan) {
   const auto n_row_inputs = static_cast<std::size_t>(scan.n_states + scan.n_sequences);
   std::vector<bool> has_rows(body.nodes().size(), false);
@@ -38,7 +38,7 @@ std::vector<bool> what_has_rows(const Graph& body, const ScanLayout& scan) {
 }
 
 
-// Constants that only products read take no room: they are packed.
+// Constants that only matmuls read need no block memory: they are packed.
 std::vector<bool> constants_in_block(const Plan& plan) {
   const Graph& graph = *plan.graph;
   std::vector<bool> wanted(graph.nodes().size(), false);
@@ -90,7 +90,7 @@ Program::Program(PlanView view, const ScanBody* scan)
   view.predicted = &predicted;
   view.whole = !scan;
   view.packed = scan && (scan->layout().packed || scan->by_rows());
-  constexpr int k_timed_steps = 16;  // one in so many steps of a loop is timed
+  constexpr int k_timed_steps = 16;  // one in k_timed_steps steps of a loop is timed
   steps_.time_one_in(plan.one_thread ? 0 : scan ? k_timed_steps : 1);
   n_bases_ = k_first_input + plan.graph->inputs().size() + plan.graph->outputs().size();
   std::size_t n_bytes = 0;
@@ -136,14 +136,14 @@ std::unique_ptr<Call> call_of(const PlanView& view, std::int32_t i, std::size_t&
   return view.graph().node(i).op == Op::scan ? make_scan(view, i, scratch_bytes) : make_call(view, i, scratch_bytes);
 }
 
-// The step of a product computes its epilogue too.
+// The step of a matmul also computes its epilogue.
 void add_epilogue(Step& step, const PlanView& view, const ProductGroup& group, Share share, int parts) {
   step.name += " to %" + std::to_string(group.epilogue);
   for (const Type& type : view.graph().node(group.epilogue).outputs) step.bytes += type.bytes();
   step.predicted_ns += view.predicted->call_ns(group.epilogue, share, parts);
 }
 
-// The group of this product, if its epilogue is the next call before `end`.
+// Returns the group of this matmul if its epilogue is the next call before `end`.
 const ProductGroup* group_at(const PlanView& view, const std::vector<ProductGroup>& groups, std::int32_t product,
                              std::int32_t end) {
   const auto is_here = [&](const ProductGroup& group) { return group.product == product; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executables of one backend share.
+// State that the executables of one backend share.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ namespace unroll::cpu {
 struct OpenBlas;
 
 struct BackendState {
-  std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>();  // of all that may not run at once
+  std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>();  // for all executables that take turns
   WeightStore weights = {};
   ScheduleChoices choices = {};
   RetryLimits retry = {};
-  std::optional<Schedule> schedule = {};  // of every scan that can have it; none: timings choose
-  // For predictions alone: what is chosen must not depend on what else ran while the machine was measured.
+  std::optional<Schedule> schedule = {};  // of every scan that supports it; nullopt: timings choose
+  // For predictions only: choices must not depend on other programs that ran while the machine was measured.
   MachineModel machine = usual_machine();
-  bool predicts = false;   // the model is of this machine, and reports say what calls should take
-  const OpenBlas* blas = nullptr;  // multiplies large products of whole plans; null: nothing
-  Trace* trace = nullptr;  // with a lane for each thread
+  bool predicts = false;   // the model describes this machine, and reports include predicted times
+  const OpenBlas* blas = nullptr;  // computes large matmuls of whole plans; null: not used
+  Trace* trace = nullptr;  // with a lane per thread
   Communicator* communicator = nullptr;  // null: one rank
-  std::unique_ptr<ExchangeThread> exchanges = {};  // of several ranks
+  std::unique_ptr<ExchangeThread> exchanges = {};  // for several ranks
 };
 
 }  // namespace unroll::cpu

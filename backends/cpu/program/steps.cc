@@ -28,7 +28,7 @@ void Steps::add(Step step) {
   steps_.push_back(std::move(step));
 }
 
-// Each call of each part, and how long it waits for the others afterwards.
+// Traces each call of each worker and its wait for the others.
 void Steps::run_traced(std::size_t begin, std::size_t end, const Frame& frame, const Worker& worker) {
   const Frame whole{frame.bases, frame.scratch, {}, frame.lane};
   for (std::size_t i = begin; i < end; ++i) {

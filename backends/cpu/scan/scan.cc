@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Parts may run rows of their own through all steps where no row reads another one and all products are packed.
+// Workers may run separate rows through all steps if no row reads another one and all matmuls are packed.
 bool has_separate_rows(const ScanForm& form, const PlanView& body) {
   const auto packed = [&](const ScanForm::Product& product) { return is_packed_matmul(body, product.node, form); };
   return form.rows > 0 && std::all_of(form.products.begin(), form.products.end(), packed);
@@ -84,7 +84,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   for (const Schedule schedule : possible_schedules(view, id)) {
     Way way{schedule, {}, {}, {}};
     way.guess_ms = loop_ns(view.state.machine, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
-    // What was chosen before comes first, and is all that is tried now.
+    // A previous choice comes first, and is the only one that is tried now.
     ways_.insert(known && schedule == *known ? ways_.begin() : ways_.end(), std::move(way));
   }
   const bool is_chosen = known && ways_[0].schedule == *known;
@@ -177,7 +177,7 @@ void ScanCall::choose() {
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
-// Other programs may have come or gone since the choice. Ways that need more scratch than the frame has are left out.
+// Retunes, because other programs may have started or ended. Omits ways that need too much scratch.
 void ScanCall::try_again() {
   const auto start = std::chrono::steady_clock::now();
   std::swap(ways_[0], ways_[choice_.active()]);
@@ -189,13 +189,13 @@ void ScanCall::try_again() {
       ways_.erase(ways_.begin() + static_cast<std::ptrdiff_t>(n--));
     }
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+    if (e.kind() != ErrorKind::memory) throw;  // without memory for a second way, keep the current one
     clear(ways_[n]);
   }
   choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
 }
 
-// Where the value of a state lies after `step` steps have run.
+// Returns the memory of a state's value after `step` steps.
 std::byte* ScanCall::state_after(const Frame& frame, const State& state, std::int64_t step) const {
   if (step == 0) return state.first.in(frame);
   if (state.after >= 0) return stack_at(frame, static_cast<std::size_t>(state.after), time_of(step - 1));
@@ -222,7 +222,7 @@ void ScanCall::run(const Frame& frame, const Worker& worker) {
   Way& way = ways_[choice_.active()];
   const bool choosing = choice_.open(), together = way.together(), notes = ways_.size() > 1 && worker.index == 0;
   const auto start = notes ? Clock::now() : Clock::time_point();
-  bool ended = false;  // with a barrier
+  bool ended = false;  // ended with a barrier
   if (static_cast<std::size_t>(worker.index) < way.lanes.size()) {
     Lane& lane = way.lanes[static_cast<std::size_t>(worker.index)];
     if (way.schedule != Schedule::rows || !lane.rows.empty()) run_lane(frame, lane, together ? worker : Worker{});
@@ -234,7 +234,7 @@ void ScanCall::run(const Frame& frame, const Worker& worker) {
 }
 
 void ScanCall::run_lane(const Frame& frame, Lane& lane, const Worker& worker) {
-  const FlushDenormals flush;  // what dies out over the steps would make them slow
+  const FlushDenormals flush;  // values that decay over the steps would become slow denormals
   lane.bases[k_arena] = lane.arena.size() > 0 ? lane.arena.data() : frame.bases[k_arena] + scratch_base_;
   lane.bases[k_constants] = lane.body->constants();
   Frame inner{lane.bases.data(), lane.scratch.size() > 0 ? lane.scratch.data() : frame.scratch, {}, frame.lane};
@@ -250,7 +250,7 @@ void ScanCall::run_lane(const Frame& frame, Lane& lane, const Worker& worker) {
   }
 }
 
-// Final states that do not lie where they are wanted.
+// Copies final states that are not in their bound buffers.
 void ScanCall::finish(const Frame& frame, const Worker& worker) const {
   for (const State& state : states_) {
     if (!state.last.present || state.bytes == 0) continue;

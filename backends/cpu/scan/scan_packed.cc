@@ -23,7 +23,7 @@ void ScanCall::run_packed_steps(const Frame& frame, Frame& inner, Lane& lane, co
   Packed at;
   at.next = n_steps > 0 ? size_at(time_at(0)) : 0;
   at.next_row = layout_.reverse ? rows - at.next : 0;
-  std::int64_t known = layout_.reverse ? 0 : batch_;  // rows of the states that are where `states` points
+  std::int64_t known = layout_.reverse ? 0 : batch_;  // rows of the states at `states`
   for (std::int64_t step = 0; step < n_steps; ++step) {
     at.time = time_at(step);
     at.live = at.next;
@@ -61,8 +61,8 @@ void ScanCall::bind_packed(const Frame& frame, const Packed& p, std::byte** base
   for (std::size_t k = 0; k < outputs_.size(); ++k) *at++ = packed_rows(frame, k, p.row);
 }
 
-// Where the next value of a state goes. Behind the rows of the next step there is room for those of this one: they end
-// there and are fetched before they are overwritten.
+// Returns the memory for the next value of a state. After the rows of the next step there is room for those of this
+// one: they end there and are copied before they are overwritten.
 std::byte* ScanCall::place_after(const Frame& frame, const State& state, const Packed& at, const std::byte* now) const {
   if (state.after >= 0) return packed_rows(frame, static_cast<std::size_t>(state.after), at.row);
   if (state.before >= 0 && at.next > 0) return packed_rows(frame, static_cast<std::size_t>(state.before), at.next_row);
@@ -70,15 +70,15 @@ std::byte* ScanCall::place_after(const Frame& frame, const State& state, const P
   return buffer == now ? buffer + aligned(state.bytes) : buffer;
 }
 
-// Rows [from, to) of the states begin with their first values. False when they lie there already.
+// Copies initial values to rows [from, to) of the states. Returns false if they are already there.
 bool ScanCall::join_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte** states,
                          const Worker& worker) const {
-  if (from == 0) return false;  // states are still the first ones
+  if (from == 0) return false;  // states are still the initial ones
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const State& state = states_[i];
     const std::size_t size = packed_row_bytes(state.bytes);
     std::byte* buffer = frame.bases[k_arena] + state.buffer;
-    const bool has_room = state.after < 0;  // in a buffer, or in the stack before the rows of the step that was run
+    const bool has_room = state.after < 0;  // in a buffer, or in the stack before the rows of the previous step
     std::byte* to_state = has_room ? states[i] : buffer;
     const auto copy = [&](std::byte* target, const std::byte* source, std::int64_t begin, std::int64_t end) {
       const Range r = worker.share(end - begin);
@@ -92,7 +92,7 @@ bool ScanCall::join_rows(const Frame& frame, std::int64_t from, std::int64_t to,
   return true;
 }
 
-// Rows [from, to) of the states are final. False when nobody wants them.
+// Stores the final states of rows [from, to). Returns false if no output needs them.
 bool ScanCall::end_rows(const Frame& frame, std::int64_t from, std::int64_t to, std::byte* const* states,
                         const Worker& worker) const {
   bool any = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads spin for some tens of microseconds for the next call or at a barrier, because both follow each other closely,
-// then sleep. They do not yield in between: beside other programs a yielded core comes back after the other program's
-// time slice, milliseconds later, where a thread that sleeps is woken at once.
+// then sleep. They do not yield in between. Beside other programs a yielded core returns only after the other program's
+// time slice, milliseconds later, but a sleeping thread is woken at once.
 #include "backends/cpu/threads/thread_pool.h"
 
 #include <hwy/cache_control.h>
@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double k_spin_ns = 50e3;  // about what it takes to put a thread to sleep and to wake it
+constexpr double k_spin_ns = 50e3;  // about the time to put a thread to sleep and wake it
 constexpr int k_spins_when_crowded = 20;
 
-// A pause takes 10 to 140 cycles, by processor. The least time counts: other programs may interrupt.
+// A pause takes 10 to 140 cycles, depending on the processor. The minimum counts, because other programs may interrupt.
 double pause_ns() {
   constexpr int k_pauses = 100;
   double least = 1e9;
@@ -51,8 +51,8 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
 
 }  // namespace
 
-// Either this sees a thread that is about to sleep and wakes it, or that thread sees the new value: both sides write
-// first and read then, in the single order of sequentially consistent operations.
+// Either this thread sees a thread that is about to sleep and wakes it, or that thread sees the new value. Both sides
+// write first and then read, in the single order of sequentially consistent operations.
 void WaitWord::wake() {
   if (sleepers_.load(std::memory_order_seq_cst) > 0) futex(value_, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
@@ -77,7 +77,7 @@ void WaitWord::await_change(std::uint32_t old, int spins) {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// With more threads than cores, the one waited for may not be running.
+// With more threads than cores, the thread to wait for may not be running.
 int spins_before_sleep(int threads) {
   return threads > available_cores() ? k_spins_when_crowded : spins_of_a_wait();
 }
@@ -102,7 +102,7 @@ void Barrier::wait() {
 
 void Barrier::break_all() {
   broken_.store(true, std::memory_order_release);
-  generation_.add(1);  // what waiting threads look at
+  generation_.add(1);  // waiting threads read this
 }
 
 void Barrier::mend() {
@@ -116,7 +116,7 @@ void SharedRun::do_part(Call call, void* argument, int index, int count) {
   try {
     call(argument, {index, count, &barrier_});
   } catch (const BarrierBroken&) {
-    // the part that failed has left its error
+    // the failed worker has stored its error
   } catch (...) {
     {
       const std::lock_guard lock(error_mutex_);
@@ -151,7 +151,7 @@ class ThreadPool::Workers {
   void* argument_ = nullptr;
   bool stop_ = false;
   alignas(64) WaitWord calls_;       // runs started
-  alignas(64) WaitWord unfinished_;  // threads still in the present run
+  alignas(64) WaitWord unfinished_;  // threads still in the current run
   std::vector<std::thread> threads_;
 };
 

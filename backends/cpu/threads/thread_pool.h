@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of the cpu backend: all of them run the same function in lock step, each doing its share (`Worker`).
+// The thread pool of the cpu backend: all workers run the same function in lock step, each its share (`Worker`).
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace unroll::cpu {
 
-// A number that threads wait for. Setting it costs a system call only when a thread sleeps.
+// A number that threads wait for. Setting it needs a system call only if a thread sleeps.
 class WaitWord {
  public:
   std::uint32_t load() const { return value_.load(std::memory_order_acquire); }
   void store(std::uint32_t value);
   void add(std::uint32_t n);
-  // Returns when the value is no longer `old`: pauses up to `spins` times, then sleeps.
+  // Returns when the value differs from `old`: pauses up to `spins` times, then sleeps.
   void await_change(std::uint32_t old, int spins);
 
  private:
@@ -27,17 +27,17 @@ class WaitWord {
   std::atomic<std::uint32_t> sleepers_{0};
 };
 
-// Thrown out of Barrier::wait in the other parts when one part failed; never leaves ThreadPool::run.
+// Barrier::wait throws this in the other workers when one worker failed; it never leaves ThreadPool::run.
 struct BarrierBroken {};
 
-// All `n` threads must arrive before any goes on; what was written before it is seen after it.
+// All `n` threads must arrive before any continues; writes before the barrier are visible after it.
 class Barrier {
  public:
   // A waiting thread pauses up to `spins` times, then sleeps.
   Barrier(int n, int spins) : n_(n), spins_(spins) {}
   void wait();
-  void break_all();  // every present and later wait throws BarrierBroken
-  void mend();       // only while nobody waits
+  void break_all();  // every current and later wait throws BarrierBroken
+  void mend();       // only while no thread waits
 
  private:
   const int n_;
@@ -53,16 +53,16 @@ struct Range {
   bool empty() const { return begin >= end; }
 };
 
-// The share of one thread in a kernel: part `index` of `count`. How work is split never changes a result.
+// The share of one thread in a kernel: worker `index` of `count`. The division of work never changes a result.
 struct Worker {
   int index = 0;
   int count = 1;
-  Barrier* barrier = nullptr;  // null only when count is 1
+  Barrier* barrier = nullptr;  // null only if count is 1
 
   void sync() const {
     if (count > 1) barrier->wait();
   }
-  // This part's contiguous share of [0, n), cut at multiples of `grain`.
+  // Returns this worker's contiguous share of [0, n), divided at multiples of `grain`.
   Range share(std::int64_t n, std::int64_t grain = 1) const {
     const std::int64_t blocks = (n + grain - 1) / grain;
     const std::int64_t begin = blocks * index / count * grain;
@@ -71,15 +71,15 @@ struct Worker {
   }
 };
 
-// What the parts of one run share: the barrier and the first error.
+// State that the workers of one run share: the barrier and the first error.
 class SharedRun {
  public:
   using Call = void (*)(void*, const Worker&);
   explicit SharedRun(int n);
   int spins() const { return spins_; }  // before a waiting thread sleeps
-  // Runs part `index` of `count` and keeps its exception, the others leave their next barrier at once.
+  // Runs worker `index` of `count` and keeps its exception; the others leave their next barrier at once.
   void do_part(Call call, void* argument, int index, int count);
-  // Once all parts are done: throws the first exception.
+  // Call when all workers have finished: throws the first exception.
   void rethrow();
 
  private:
@@ -89,14 +89,14 @@ class SharedRun {
   std::mutex error_mutex_;
 };
 
-// How often one of `threads` threads that waits for another pauses before it sleeps.
+// Returns the number of pauses before one of `threads` waiting threads sleeps.
 int spins_before_sleep(int threads);
 
-// Cores that this process may run on.
+// Returns the number of cores that this process may run on.
 int available_cores();
 
-// Persistent threads. The caller of run() works as part 0, so ThreadPool(1) starts no thread. The child of a fork has
-// no threads of its parent: its next run starts others, even if another thread was in a run at the fork.
+// A persistent thread pool. The caller of run() is worker 0, so ThreadPool(1) starts no thread. A forked child does not
+// inherit the threads: its next run starts new ones, even if another thread was in a run at the fork.
 class ThreadPool {
  public:
   explicit ThreadPool(int n);
@@ -105,8 +105,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return size_; }
-  // Calls f(const Worker&) once in every thread and returns when all are done. The first exception of a part is
-  // rethrown here; the others leave their next barrier at once. One run at a time; not from inside a part.
+  // Calls f(const Worker&) once on every thread and returns when all have finished. Rethrows the first exception of a
+  // worker; the others leave their next barrier at once. One run at a time; not from inside a worker.
   template <class F>
   void run(F&& f) {
     run_erased([](void* g, const Worker& worker) { (*static_cast<std::remove_reference_t<F>*>(g))(worker); },
@@ -116,7 +116,7 @@ class ThreadPool {
  private:
   class Workers;
   void run_erased(SharedRun::Call call, void* argument);
-  // Workers of the parent are left where they are: they can neither be joined here nor destroyed while others wait.
+  // Leaks the parent's workers: they can neither be joined here nor destroyed while others wait.
   void abandon_inherited();
 
   const int size_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The jobs of `unroll bench`: a recurrent stack, forward or with gradients, and a product.
+// The jobs of `unroll bench`: a recurrent stack, forward or with gradients, and a matmul.
 #include "frontends/cli/bench/bench_job.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace unroll::cli {
 namespace {
 
-// y, and for training the loss mean(y^2) with the gradient of every parameter.
+// Builds y, and for training the loss mean(y^2) with the gradient of every parameter.
 RecurrentJob build_stack(const BenchModel& w, bool train) {
   RecurrentJob job = build_recurrent(w.model, w.sizes);
   if (!train) {
@@ -45,8 +45,8 @@ double stack_flop(const BenchModel& w) {
   return matmul_flop(*build_stack(w, /*train=*/false).graph);
 }
 
-// B lengths of MIN:MAX:MEAN, drawn from the seed: u^p between the ends has the mean for the right p; then single steps
-// are added or taken in turn until the sum is exact.
+// Draws B lengths for MIN:MAX:MEAN from the seed: u^p between the limits has the mean for the right p. Then adds or
+// removes single steps in turn until the sum is exact.
 std::vector<std::int32_t> draw_lengths(const BenchArguments& o, const RecurrentSizes& sizes) {
   std::int64_t low = 0, high = 0, mean = 0;
   char end = 0;
@@ -89,7 +89,7 @@ ProductSizes product_sizes(const BenchArguments& o) {
   return p;
 }
 
-// c [M,N] = a [M,K] b [K,N], each operand stored transposed when asked for.
+// c [M,N] = a [M,K] b [K,N], each operand stored transposed on request.
 BenchJob product_job(const BenchArguments& o) {
   const ProductSizes p = product_sizes(o);
   const Precision precision = bench_precision(o);
@@ -130,7 +130,7 @@ BenchJob stack_job(const BenchArguments& o) {
 
 }  // namespace
 
-// The config's, or one LSTM layer; options given on the command line come before both.
+// Returns the config's model, or one LSTM layer; command-line options override both.
 BenchModel bench_model(const BenchArguments& o) {
   BenchModel w{{.cell = "lstm", .hidden = 256}, {.steps = 100, .batch = 32, .input = 128}};
   if (!o.config.empty()) {
@@ -175,7 +175,7 @@ double bench_flop(const BenchArguments& options) {
     return 2 * static_cast<double>(p.m) * static_cast<double>(p.k) * static_cast<double>(p.n);
   }
   const BenchModel w = bench_model(options);
-  double steps = 1;  // as a part of all
+  double steps = 1;  // relative to all steps
   if (w.sizes.lengths) {
     const std::vector<std::int32_t> lengths = draw_lengths(options, w.sizes);
     steps = std::accumulate(lengths.begin(), lengths.end(), 0.0) /

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll bench` times: a graph, its inputs and the work in it. Shapes: T time, B batch, I input, H hidden.
+// Jobs of `unroll bench`: a graph, its inputs and its work. Shapes: T time, B batch, I input, H hidden.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace unroll::cli {
 
-// What is not given is the config's, or without one that of one LSTM layer.
+// Unset values come from the config, or without one from a single LSTM layer.
 struct BenchArguments : ConfigArguments, StepArguments {
   std::optional<std::string> cell;
   std::optional<std::int64_t> input_width;
@@ -32,7 +32,7 @@ struct BenchArguments : ConfigArguments, StepArguments {
   bool transpose_b = false;
   bool constant_b = false;
   std::int64_t chunk_steps = 0;
-  std::string save;  // parameters, inputs and results go there
+  std::string save;  // file for parameters, inputs and results
   bool explain = false;
   bool json = false;
 };
@@ -44,22 +44,22 @@ struct BenchJob {
   Report about;                      // cell and sizes
 };
 
-// A recurrent stack as --config and the options say.
+// A recurrent stack as --config and the options describe it.
 struct BenchModel {
   RecurrentModelOptions model;
   RecurrentSizes sizes;
 };
 BenchModel bench_model(const BenchArguments& options);
 
-Precision bench_precision(const BenchArguments& options);  // --precision, f32 without one
+Precision bench_precision(const BenchArguments& options);  // --precision, default f32
 
-// --mode infer: y. train: the loss mean(y^2) and the gradients of all parameters. gemm: the product of --shape.
+// --mode infer: y. train: the loss mean(y^2) and the gradients of all parameters. gemm: the matmul of --shape.
 BenchJob bench_job(const BenchArguments& options);
-// A tensor for each input of `graph`, of its dtype.
+// Returns a tensor for each input of `graph`, with its dtype.
 TensorMap bench_inputs(const BenchJob& job, const Graph& graph, const BenchArguments& options);
-// Useful work of a run, a multiply-add counting two: 2 T B D G H (I + H) for the first layer of a built-in cell, D H in
-// the place of I for the others; the products of the graph for other cells; three times that for training; with lengths
-// only the steps that are there count.
+// Returns the useful work of a run; a multiply-add counts two. It is 2 T B D G H (I + H) for the first layer of a
+// built-in cell, with D H instead of I for the others. Other cells: the matmuls of the graph. Training: three times
+// that. With lengths only valid steps count.
 double bench_flop(const BenchArguments& options);
 
 }  // namespace unroll::cli

@@ -35,7 +35,7 @@ class StackTask final : public Task {
   RecurrentSizes sizes_;
 };
 
-// A graph as it is: nothing is learnt.
+// A task for a fixed graph: nothing is trained.
 class GraphTask final : public Task {
  public:
   GraphTask(std::shared_ptr<const Graph> graph, TensorMap inputs)
@@ -81,7 +81,7 @@ CompareModel graph_model(const ComparedArguments& o) {
   return {std::make_shared<GraphTask>(std::move(graph), std::move(inputs)), {}, {}, {}};
 }
 
-// layers_alone: of a config with a task only the recurrent layers.
+// layers_alone: only the recurrent layers of a config with a task.
 CompareModel config_model(const Config& config, const std::string& folder, const TensorFile* weights,
                           bool layers_alone = false) {
   CompareModel model{nullptr, {}, trainer_options(config), weights ? weights->tensors : TensorMap{},

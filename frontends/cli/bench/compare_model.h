@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll compare` compares: a task with the parameters to start from.
+// The subject of `unroll compare`: a task and its initial parameters.
 #pragma once
 
 #include <memory>
@@ -19,22 +19,22 @@ struct RecurrentStack {
 };
 struct CompareModel {
   std::shared_ptr<const Task> task;
-  std::optional<RecurrentStack> stack;  // what the task is, where it is that
+  std::optional<RecurrentStack> stack;  // set if the task is a recurrent stack
   TrainerOptions training;
   TensorMap parameters;  // empty: drawn from the seed
   std::string backend = "cpu";  // of the config
   int threads = 0;
 };
-// Recurrent layers on random x in [-1, 1), another one for each batch, with the loss mean(y^2); further outputs "y" and
+// Recurrent layers on random x in [-1, 1), a new one for each batch, with the loss mean(y^2). Further outputs: "y" and
 // the final states "hn", ...
 std::shared_ptr<const Task> stack_task(const RecurrentModelOptions& model, const RecurrentSizes& sizes);
 
-// Of a run folder or a config its task; of a config with [model] alone its stack_task; of graph text the graph on the
+// Returns the task of a run folder or config, the stack_task of a config with [model] only, or a graph text on the
 // tensors of --input.
 struct ComparedArguments : RunArguments {
   std::string input;               // of graph text
   std::string precision;           // empty: the config's
-  std::vector<std::string> with;   // other libraries: of a config the recurrent layers alone
+  std::vector<std::string> with;   // other libraries, which run only the recurrent layers of a config
   bool grad = false;
   std::int64_t updates = 0;
 };

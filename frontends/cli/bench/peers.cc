@@ -25,7 +25,7 @@ struct PeerRow {
   const char* imports;
   const char* packages;  // for pip
   bool trains;
-  bool variants;    // knows layers without bias, with relu or a projection
+  bool variants;    // supports layers without bias, with relu or a projection
   bool text_cells;  // runs the equations of a text cell
 };
 constexpr PeerRow k_peers[] = {
@@ -38,8 +38,8 @@ const TextCell* text_cell_of(const RecurrentModelOptions& m) {
   return at == m.cells.end() ? nullptr : &*at;
 }
 
-// The options that name the cell to a script; a text cell is written to `folder`. Throws for layers that the library
-// does not have.
+// Returns the options that describe the cell to a script; a text cell is written to `folder`. Throws for layers that
+// the library lacks.
 std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, const fs::path& folder) {
   const auto refuse = [&](const std::string& what) {
     return Error(ErrorKind::unsupported, "compare", fmt::format("{} has no layer with {}", peer.name, what),
@@ -88,7 +88,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
           told.value("median_ms", 0.0)};
 }
 
-// Throws when the interpreter or a package is absent.
+// Throws if the interpreter or a package is absent.
 void require_packages(const PeerRow& peer, const PeerArguments& o) {
   if (can_import(o.python, peer.imports)) return;
   throw Error(ErrorKind::unsupported, "compare",

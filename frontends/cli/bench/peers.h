@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll compare --with`: the same layers in other libraries, by the scripts that benchmarks use.
+// Runs the same layers in other libraries (`unroll compare --with`), with the benchmark scripts.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ struct PeerArguments : ComparedArguments {
   std::string python = "python3";
 };
 // Runs each library of options.with on the task's first batch. Throws Error(unsupported) if its packages are not
-// installed, or for layers that it does not have.
+// installed, or for layers that it lacks.
 std::vector<OutsideResults> run_peers(const CompareModel& model, const TensorMap& parameters,
                                       const TrainerOptions& training, const PeerArguments& options);
 

@@ -16,7 +16,7 @@ namespace unroll::cli {
 namespace fs = std::filesystem;
 
 fs::path folder_of_scripts(const std::string& who) {
-  std::error_code error;  // without /proc there is no such folder
+  std::error_code error;  // without /proc the folder is unknown
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const char* way : {"../share/unroll/peers", "../../../bench/peers"})
     if (!error && disk().exists((here / way / "protocol.py").string())) return (here / way).lexically_normal();

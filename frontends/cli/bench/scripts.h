@@ -9,15 +9,15 @@
 
 namespace unroll::cli {
 
-// Beside an installed command, or bench/peers in the sources that a build folder lies in. Throws Error(unsupported) in
-// the name of `who` when there is none.
+// Returns the folder beside an installed command, or bench/peers of the sources that contain the build folder. Throws
+// Error(unsupported) in the name of `who` if neither exists.
 std::filesystem::path folder_of_scripts(const std::string& who);
-// What a command wrote to stdout; empty when it failed.
+// Returns the stdout of a command; empty if it failed.
 std::string output_of(const std::string& command);
-// "torch, numpy"
+// modules: "torch, numpy"
 bool can_import(const std::string& python, const std::string& modules);
 
-// In the folder for temporary files, and removed with all it holds unless it is kept.
+// A folder in the folder for temporary files, removed with its contents unless it is kept.
 struct ScratchFolder {
   explicit ScratchFolder(const std::string& who);
   ~ScratchFolder();

@@ -23,9 +23,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* k_verifier = "reference";
 constexpr const char* k_measured = "cpu";
 
-constexpr double k_enough = 0.1;  // seconds of calls of which the best counts
+constexpr double k_enough = 0.1;  // seconds of calls, of which the best counts
 
-// The best of some calls, in seconds.
+// Returns the best of several calls, in seconds.
 template <class F>
 double best_of(F call, double k_seconds = k_enough) {
   constexpr int k_fewest = 3;
@@ -40,7 +40,7 @@ double best_of(F call, double k_seconds = k_enough) {
   return best;
 }
 
-// Seconds of a run of the graph on inputs of any values.
+// Returns the seconds of a run of the graph on arbitrary inputs.
 double run_seconds(const Graph& graph, Backend& backend, double enough = k_enough) {
   Program program(graph, backend);
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -59,7 +59,7 @@ double run_seconds(const Graph& graph, Backend& backend, double enough = k_enoug
   }, enough);
 }
 
-// Of matrices of 1024 x 1024, or of smaller ones where these would take longer than a second.
+// Measures matrices of 1024 x 1024, or smaller ones if these take longer than a second.
 double product_rate(Backend& backend) {
   constexpr std::int64_t k_least = 128, k_most = 1024;
   for (std::int64_t size = k_least;; size *= 2) {
@@ -72,7 +72,7 @@ double product_rate(Backend& backend) {
   }
 }
 
-// Of memory beyond all caches, or of the largest buffer.
+// Measures memory beyond all caches, or the largest buffer.
 double stream_rate(Backend& backend) {
   std::size_t beyond = std::size_t{128} << 20;
   constexpr std::size_t k_most = std::size_t{512} << 20;
@@ -84,9 +84,9 @@ double stream_rate(Backend& backend) {
   return static_cast<double>(beyond) / run_seconds(graph, backend);
 }
 
-// Bytes per second that one core reads.
+// Returns the bytes per second that one core reads.
 double read_rate(std::size_t bytes) {
-  constexpr std::size_t k_least = std::size_t{1} << 24;  // of a call, so that the clock can tell
+  constexpr std::size_t k_least = std::size_t{1} << 24;  // bytes per call, enough for the clock's resolution
   constexpr std::size_t k_lanes = 8;
   const std::vector<std::uint64_t> data(bytes / sizeof(std::uint64_t), 1);
   const std::size_t n = data.size() / k_lanes * k_lanes, repeats = std::max<std::size_t>(k_least / bytes, 1);
@@ -96,7 +96,7 @@ double read_rate(std::size_t bytes) {
       for (std::size_t i = 0; i < n; i += k_lanes)
         for (std::size_t lane = 0; lane < k_lanes; ++lane) sums[lane] ^= data[i + lane] + repeat;
   });
-  volatile std::uint64_t kept = 0;  // so that the sums are made
+  volatile std::uint64_t kept = 0;  // keeps the compiler from removing the sums
   for (const std::uint64_t sum : sums) kept = kept + sum;
   return static_cast<double>(repeats * n * sizeof(std::uint64_t)) / seconds;
 }

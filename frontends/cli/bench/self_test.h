@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll doctor` tries instead of reading it off: whether backends compute, and how fast the machine is.
+// Measurements of `unroll doctor`: backends compute correctly, and the speed of the machine.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct Cache {
   std::string name;  // "L1", "L2"
   std::size_t bytes;
 };
-// Of the first core, for data; none where the system does not say.
+// Returns the data caches of the first core; none if the system does not report them.
 std::vector<Cache> data_caches();
 
-// list_backends(), and with them cpu with OpenBLAS, which is an option of it.
+// Returns list_backends() plus cpu with OpenBLAS, which is an option of cpu.
 std::vector<BackendStatus> backends_of_machine();
 
 struct SelfTest {
@@ -27,10 +27,10 @@ struct SelfTest {
 };
 SelfTest self_test(bool as_json);
 
-// The fastest product of matrices, and how fast half of each cache and memory beyond them are read. Under a second.
+// Measures the fastest matmul, and the read speed of half of each cache and of memory. Takes under a second.
 ReportList roofline(const std::vector<Cache>& caches, bool as_json);
 
-// What nothing on this backend can be faster than, all its threads at work: flop and bytes from memory, per second.
+// Upper limits of this backend with all its threads: flop per second, and bytes from memory per second.
 struct Roofline {
   double flop = 0, bytes = 0;
 };

@@ -13,9 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int k_inputs = 64;  // calls until an input comes again
+constexpr int k_inputs = 64;  // calls until an input repeats
 
-// Inputs of k_inputs calls, of the kind the model reads.
+// Inputs of k_inputs calls, of the kind that the model reads.
 struct Inputs {
   std::size_t size;
   std::vector<float> numbers;
@@ -29,7 +29,7 @@ struct Inputs {
     const auto values = drawn.at("x").values<float>();
     numbers.assign(values.begin(), values.end());
     if (model.input != DType::i32) return;
-    ids.assign(numbers.size(), 0);  // id 0 is always there
+    ids.assign(numbers.size(), 0);  // id 0 always exists
   }
   bool step(Stream& stream, std::size_t call, std::span<float> y) const {
     const std::size_t at = call % k_inputs * size;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `stream` and `bench --mode stream` share: a stream in the wanted format, what the format costs in accuracy, and
-// the time of a call.
+// Shared by `stream` and `bench --mode stream`: a stream in the requested format, its accuracy loss, and the call time.
 #pragma once
 
 #include "frontends/cli/options/command_options.h"
@@ -9,10 +8,10 @@
 
 namespace unroll::cli {
 
-// --lanes, --chunk, --weights-dtype; more than one thread only when --threads asks for it.
+// --lanes, --chunk, --weights-dtype; more than one thread only with --threads.
 StreamOptions stream_options(const StepArguments& options, std::optional<std::int64_t> threads);
 
-// Differences of outputs from those of another stream, summed up call by call.
+// Differences between the outputs of two streams, accumulated over calls.
 class Difference {
  public:
   void add(std::span<const float> y, std::span<const float> wanted);
@@ -23,8 +22,8 @@ class Difference {
   double largest_ = 0, squares_ = 0, wanted_squares_ = 0;
 };
 
-// Calls with x uniform in [-1, 1), for options.seconds: times in microseconds, and with weights in fewer bits the
-// difference from f32 over 200 calls.
+// Runs calls with x uniform in [-1, 1) for options.seconds. Reports times in microseconds and, with weights in fewer
+// bits, the difference from f32 over 200 calls.
 Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
                    const StepArguments& options, const ConfigArguments& machine);
 

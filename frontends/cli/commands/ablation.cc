@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll variant`: a config, each change of it alone, and all of them together, side by side.
+// `unroll variant`: runs an ablation: a config, each change of it alone, and all changes together.
 #include "unroll/train/ablation.h"
 
 #include <unistd.h>
@@ -56,7 +56,7 @@ void add_options(CLI::App& app, AblationArguments& o) {
                "`unroll ablate` and `unroll lever` are other names of this command.");
 }
 
-// The key that a kind of task reads under this name.
+// Returns the key that a kind of task reads under this name.
 std::string_view key_of(std::string_view name, unsigned uses, const std::string& variant) {
   std::vector<std::string_view> known;
   for (const KeySpec& key : config_schema()) {
@@ -65,12 +65,12 @@ std::string_view key_of(std::string_view name, unsigned uses, const std::string&
     if (key.path == name || last == name) return key.path;
     known.push_back(last);
   }
-  if (name == "window") return "data.steps";  // of tasks without data.window
+  if (name == "window") return "data.steps";  // for tasks without data.window
   if (const std::string_view key = key_named(name); !key.empty() && find_key(key)->uses & uses) return key;
   throw Error(ErrorKind::usage, variant, fmt::format("this task has no key '{}'", name), known_names(name, known));
 }
 
-// What a comparison decides by itself.
+// Keys that a comparison sets itself.
 constexpr std::pair<std::string_view, std::string_view> k_fixed_keys[] = {
     {"train.schedule", "the rate stays as it is after its warm-up"},
     {"train.max_updates", "--minutes bounds the runs"},
@@ -83,7 +83,7 @@ constexpr std::pair<std::string_view, std::string_view> k_fixed_keys[] = {
 
 using Settings = std::vector<std::string>;  // "train.batch=64"
 
-// Changes after which a metric is one of something else. Empty: any metric.
+// Changes that alter the meaning of a metric. Empty: any metric.
 struct OtherMeasure {
   std::string_view key, metric, why;
 };
@@ -112,7 +112,7 @@ constexpr OtherMeasure k_other_measures[] = {
     {"data.lowercase", "perplexity", k_tokens},
 };
 
-// A run that differs in nothing would be compared by its noise.
+// Refuses a run without any change: the comparison would only show noise.
 void refuse_no_change(const std::string& variant, const std::string& setting, const Config& baseline) {
   Config changed = baseline;
   changed.apply_setting(setting);
@@ -147,7 +147,7 @@ struct Change {
   Settings settings;
 };
 
-// The config as it is, each variant, and all of them where they do not contradict each other.
+// Returns the unchanged config, each variant, and all of them together if they do not conflict.
 std::vector<Change> changes_of(const std::vector<std::string>& variants, const Config& baseline) {
   std::vector<Change> changes{{"baseline", {}}};
   Change all{"all", {}};
@@ -172,8 +172,8 @@ bool sets_key(std::span<const Change> changes, std::string_view key) {
   });
 }
 
-// The main metrics of the task. MASE has a scale of its own for each period. The loss of a language model, in nats per
-// token, serves as its metrics do, unless a change sets what a token is.
+// Returns the main metrics of the task. MASE has a separate scale for each period. The loss of a language model, in
+// nats per token, counts as a metric unless a change alters the tokens.
 std::vector<AblationMetric> metrics_for(unsigned uses, std::span<const Change> changes) {
   constexpr std::string_view k_token_keys[] = {"data.tokens", "data.vocabulary", "data.min_count"};
   const bool same_tokens = std::ranges::none_of(k_token_keys, [&](auto key) { return sets_key(changes, key); });
@@ -192,7 +192,7 @@ std::string folder_name(std::string variant) {
   return variant;
 }
 
-// What the runs share: backends, because what one has learnt of the machine is known to the next, and warnings of data.
+// State that the runs share: backends, which keep their tuning, and warnings about data.
 class Shared {
  public:
   std::shared_ptr<Backend> open(const Config& config) {
@@ -200,7 +200,7 @@ class Shared {
     if (!backend) backend = open_backend(config);
     return backend;
   }
-  void warn(const std::string& text) {  // once
+  void warn(const std::string& text) {  // each text once
     if (warned_.insert(text).second) print_line("warning: " + text);
   }
 
@@ -241,7 +241,7 @@ std::string other_measure(const Change& change, const AblationMetric& metric) {
   return {};
 }
 
-// What a row says, in the order of the words.
+// Returns the verdict of a row, in the order of the table of words.
 std::string verdict_of(const AblationResult& row, const Change& change, const AblationMetric& metric) {
   if (!row.failure.empty()) return row.failure;
   if (std::string other = other_measure(change, metric); !other.empty()) return other;
@@ -358,7 +358,7 @@ int execute(const AblationArguments& options) {
   Shared shared;
   std::vector<AblationVariant> variants;
   const auto stage = [show = busy.stages()](WorkStage s) {
-    if (s.doing == "training") s.of = 0;  // its end is a matter of time
+    if (s.doing == "training") s.of = 0;  // ends by time, not by count
     show(s);
   };
   AblationOptions ablation = options.ablation;

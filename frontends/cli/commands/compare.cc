@@ -21,7 +21,7 @@ namespace unroll::cli {
 namespace {
 
 struct CompareArguments : PeerArguments {
-  std::vector<std::string> backends;  // empty: all that are present
+  std::vector<std::string> backends;  // empty: all available ones
   std::int64_t runs = 5;
   std::string save;
   bool explain = false;
@@ -65,7 +65,7 @@ void add_options(CLI::App& app, CompareArguments& o) {
 
 constexpr const char* k_reference = "reference";
 
-// The standard first.
+// The reference backend first.
 std::vector<std::string> backend_names(const CompareArguments& o) {
   std::vector<std::string> names = o.backends;
   if (names.empty()) {
@@ -106,7 +106,7 @@ ReportList backend_rows(const Comparison& c) {
   return rows;
 }
 
-// Of each backend but the standard, the ones closest to what is allowed first.
+// Returns the rows of each backend but the reference, those closest to their tolerance first.
 ReportList result_rows(const Comparison& c, std::size_t at_most) {
   ReportList rows;
   for (const BackendResult& r : c.backends) {
@@ -152,7 +152,7 @@ TextTable backend_table(const Comparison& c) {
   return table;
 }
 
-// For people: what matters. Results and nodes: the largest error as a part of the allowed one.
+// Returns the report for people: results and nodes with the largest error relative to the tolerance.
 Report report_for_people(const Comparison& c, Report report) {
   constexpr std::size_t k_shown = 5;
   report.add("backends: results and nodes in percent of the allowed error", backend_table(c));
@@ -169,7 +169,7 @@ Report report_for_people(const Comparison& c, Report report) {
   return report;
 }
 
-// The plans of all backends, but for those made to look into others node by node.
+// Returns the plans of all backends, except those made to verify others node by node.
 ReportList explained(std::span<ExplainingBackend* const> backends) {
   ReportList plans;
   for (const ExplainingBackend* backend : backends) {

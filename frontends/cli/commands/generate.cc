@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll generate`: text from a run folder's language model, to stdout as it is drawn, or as one JSON object.
+// `unroll generate`: generates text with a run folder's language model, streamed to stdout or as one JSON object.
 #include <fmt/format.h>
 
 #include <cstdio>

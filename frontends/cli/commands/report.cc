@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll report`: run folders, and what other commands printed, as one HTML file.
+// `unroll report`: writes run folders and the outputs of other commands to one HTML file.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace unroll::cli {
 namespace {
 
 struct ReportArguments {
-  std::vector<std::string> sources;  // run folders, folders of ablation, files
+  std::vector<std::string> sources;  // run folders, folders of ablations, files
   std::string output;
   bool no_examples = false;
   bool json = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace event format that chrome://tracing and Perfetto open.
+// Writes the trace event format of chrome://tracing and Perfetto.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace unroll::cli {
 
-// A line of time that the backend's trace does not have.
+// A lane that the backend's trace lacks.
 struct HostLane {
   std::string name;
   std::vector<TimedBackend::Span> spans;
 };
-// One JSON object: a lane for each thread of the backend and for each of `hosts`; microseconds since the first event.
-// otherData.dropped says how many events of the backend's threads were left out.
+// Returns one JSON object: a lane for each thread of the backend and each of `hosts`, in microseconds since the first
+// event. otherData.dropped is the number of omitted events of the backend's threads.
 std::string chrome_trace(const Trace& trace, const std::vector<HostLane>& hosts);
 
 }  // namespace unroll::cli

@@ -37,7 +37,7 @@ ReportList kernel_report(const std::vector<ReportLine>& lines) {
 
 }  // namespace
 
-// Outlives its executable, whose last report it keeps.
+// Outlives its executable and keeps its last report.
 struct ExplainingBackend::Compiled {
   struct Total {
     std::int64_t runs = 0;
@@ -67,7 +67,7 @@ std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Pla
       entry_->all.lines = inner_->report();
       entry_->live = nullptr;
     }
-    // Waits, so that the time is that of the work.
+    // Waits for completion, so that the time includes the work.
     void run(const Bindings& bindings) override {
       const auto start = Clock::now();
       inner_->run(bindings);
@@ -88,7 +88,7 @@ std::unique_ptr<Executable> ExplainingBackend::compile(std::shared_ptr<const Pla
   return executable;
 }
 
-// A loop may have changed its way of running since, and with it its calls: of new ones nothing is known from before.
+// A loop may have changed its schedule, and thus its calls, since the mark: new calls have no earlier time.
 void ExplainingBackend::Compiled::subtract(Total& now, const Total& before) {
   std::size_t next = 0;
   for (ReportLine& line : now.lines) {

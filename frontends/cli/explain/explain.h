@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --explain: what the passes made of a graph and what the backend runs for it.
+// Support for --explain: records the plans of a graph and the calls that the backend runs.
 #pragma once
 
 #include <memory>
@@ -10,26 +10,26 @@
 
 namespace unroll::cli {
 
-// A plan that was compiled, and its runs since mark().
+// A compiled plan, and its runs since mark().
 struct ExplainedPlan {
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
-  double milliseconds = 0;        // of a run, from call to completion
-  std::vector<ReportLine> lines;  // milliseconds are those of one run, like predicted_ms
+  double milliseconds = 0;        // per run, from call to completion
+  std::vector<ReportLine> lines;  // milliseconds per run, like predicted_ms
 };
 
-// A backend that keeps what is planned and compiled for it, so that any command can explain itself.
+// Wraps a backend and records its plans and executables, so that any command can explain itself.
 class ExplainingBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
 
-  // In the order in which they were compiled.
+  // Returns the plans in the order of compilation.
   std::vector<ExplainedPlan> plans() const;
-  // What ran so far does not count any more: the ways that are tried out in first runs, cold caches.
+  // Restarts counting, to exclude tuning in first runs and cold caches.
   void mark();
-  // A report for each plan: `backend`, `outputs`, `memory`, `runs`, `passes` (what, where, why, how often) and
-  // `kernels` (what each call runs as, and the time it takes in a run).
+  // Returns a report for each plan: `backend`, `outputs`, `memory`, `runs`, `passes` (what, where, why, how often) and
+  // `kernels` (implementation of each call, and its time per run).
   ReportList explain() const;
 
  private:
@@ -37,16 +37,16 @@ class ExplainingBackend : public ForwardingBackend {
   std::vector<std::shared_ptr<Compiled>> compiled_;
 };
 
-// What a plan keeps where, in numbers of values.
+// Returns the memory of a plan by kind, in numbers of values.
 Report memory_report(const Plan& plan);
 
-// The backend as it is, or wrapped when it is to explain itself; `explaining` then points at the wrapper.
+// Returns the backend, wrapped if `wanted`; `explaining` then points at the wrapper.
 std::unique_ptr<Backend> explained_if(bool wanted, std::unique_ptr<Backend> backend, ExplainingBackend*& explaining);
 
-// Prints the report, and what `explaining` knows when there is one: as member `explain` of the JSON object, or below
-// the text.
+// Prints the report and, unless `explaining` is null, its plans: as JSON member `explain`, or below the text.
 void print_explained(Report report, const ExplainingBackend* explaining, bool as_json);
-// After data on stdout: as text on stderr, or as one more line of JSON, {"explain": ...}. Nothing without `explaining`.
+// The same after data on stdout: as text on stderr, or as one more line of JSON, {"explain": ...}. Prints nothing if
+// `explaining` is null.
 void print_explained_after(const ExplainingBackend* explaining, bool as_json);
 
 }  // namespace unroll::cli

@@ -17,15 +17,15 @@ double predicted_of(const PlanTable& table) {
   for (const PlaceTime& time : table.places) sum += time.predicted_ms;
   return sum;
 }
-// 0 where nothing was timed.
+// 0 if nothing was timed.
 double gflops(double flop, double milliseconds) { return milliseconds > 0 ? flop / milliseconds / 1e6 : 0; }
 
 std::string layer_of(const PassNote& note) { return note.layer.empty() ? k_shared : note.layer; }
 
-// ---- what passes left as it was
+// ---- missed optimizations
 
 constexpr std::string_view k_left_columns[] = {"kept ", "left ", "expanded "};
-// What no pass could change: it is the recurrence itself.
+// Reasons that no pass can change, because they are inherent in the recurrence.
 constexpr std::string_view k_inherent = "it depends on a state, and a state depends on it";
 
 struct Left {
@@ -34,14 +34,14 @@ struct Left {
   std::string text() const { return count > 1 ? fmt::format("{} and {} more", what, count - 1) : what; }
 };
 
-// One for each reason in each layer.
+// Returns one entry per reason and layer.
 std::vector<Left> left_of(const NamedPlan& plan) {
   std::vector<Left> all;
   for (const PassNote& note : plan.explained.plan->notes) {
     const bool left = std::any_of(std::begin(k_left_columns), std::end(k_left_columns),
                                   [&](std::string_view word) { return note.what.starts_with(word); });
     if (!left || note.why == k_inherent) continue;
-    // A backend that takes no composite says so once.
+    // A backend that claims no composite reports that once.
     const std::string layer = note.pass == "claim" ? k_shared : layer_of(note);
     const auto same = std::find_if(all.begin(), all.end(), [&](const Left& l) {
       return l.pass == note.pass && l.layer == layer && l.why == note.why;
@@ -101,7 +101,7 @@ ReportList notes_json(const NamedPlan& plan) {
 
 constexpr std::size_t k_longest_calls = 6, k_left_shown = 6;
 
-// Three figures at least.
+// At least three digits.
 std::string milliseconds_text(double value) {
   return value <= 0 ? "-" : fmt::format("{:.{}f}", value, value < 0.1 ? 5 : value < 10 ? 4 : 2);
 }
@@ -111,7 +111,7 @@ std::string rate_text(double flop, double milliseconds) {
 }
 std::string share_of_all(double part, double all) { return all > 0 ? fmt::format("{:.0f} %", 100 * part / all) : "-"; }
 
-// What runs, without how it came to be chosen.
+// Returns the implementation without the reason for its choice.
 std::string short_of(const std::string& implementation) { return implementation.substr(0, implementation.find(';')); }
 
 void add_times(TextTable& table, const NamedPlan& plan, Origin::Phase phase) {
@@ -144,7 +144,7 @@ TextTable times(const NamedPlan& plan) {
   return table;
 }
 
-// The work of each phase and layer, for a device that measures nothing.
+// The work of each phase and layer, for a backend that measures no time.
 TextTable work(const NamedPlan& plan) {
   TextTable table{{"phase", "layer", "calls", "GFLOP"}, {}};
   for (const PlaceTime& place : plan.table.places)
@@ -153,7 +153,7 @@ TextTable work(const NamedPlan& plan) {
   return table;
 }
 
-// Of those whose time is no part of another call's.
+// Calls whose time is not part of another call's.
 TextTable longest_calls(const NamedPlan& plan) {
   std::vector<const PlanCall*> calls;
   for (const PlanCall& call : plan.table.calls)
@@ -212,10 +212,10 @@ TextTable call_table(const NamedPlan& plan, bool timed) {
   return table;
 }
 
-// Lines about the plan itself, which has no name, or about one of its loops.
+// Lines about the plan, which has no name, or about one of its loops.
 using NamedLines = std::pair<std::string, std::vector<std::string>>;
 
-// `visit(plan, name)` for the plan and the bodies of its loops, of loops in loops too.
+// Calls `visit(plan, name)` for the plan and, recursively, the bodies of its loops.
 template <class Visit>
 void for_each_body(const Plan& plan, const std::string& name, const Visit& visit) {
   visit(plan, name);
@@ -224,7 +224,7 @@ void for_each_body(const Plan& plan, const std::string& name, const Visit& visit
       for_each_body(*plan.bodies[i], fmt::format("{}{}%{} scan", name, name.empty() ? "" : ", ", i), visit);
 }
 
-// The forms of the loops with states.
+// Returns the forms of the loops with states.
 std::vector<NamedLines> loops_of(const Plan& plan) {
   std::vector<NamedLines> loops;
   for_each_body(plan, "", [&](const Plan& outer, const std::string& name) {
@@ -239,7 +239,7 @@ std::vector<NamedLines> loops_of(const Plan& plan) {
   return loops;
 }
 
-// Products with what can be computed with them.
+// Returns matmuls with the nodes fused into them.
 std::vector<NamedLines> product_groups_of(const Plan& plan) {
   std::vector<NamedLines> groups;
   for_each_body(plan, "", [&](const Plan& body, const std::string& name) {
@@ -282,7 +282,7 @@ Report plan_json(const NamedPlan& plan) {
 
 Report plan_text(const NamedPlan& plan, bool full) {
   const auto title = [&](const std::string& words) { return plan.name + ": " + words; };
-  const bool timed = plan.explained.runs > 0;  // not on a profile
+  const bool timed = plan.explained.runs > 0;  // false on a profile
   Report report;
   if (timed) {
     report.add(title("time by phase and layer, mean of " + counted(plan.explained.runs, "run")), times(plan));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll explain` says of a plan: for people a table on one screen, then what passes did and what runs; for
-// programs all of it.
+// Reports of `unroll explain` on a plan: for people one screen, then optimizations and calls; for programs all data.
 #pragma once
 
 #include <string>
@@ -18,9 +17,9 @@ struct NamedPlan {
 
 // plan, runs, milliseconds, predicted_ms, memory, places, left, passes, calls, edges (by index of calls), loops.
 Report plan_json(const NamedPlan& plan);
-// About a screen: time by phase and layer, the longest calls, optimizations not applied, memory. `full`: also what
-// the steps of each loop consist of, every change that a pass made, and every call. Of a plan that did not run: its
-// work by phase and layer, its loops, and every call.
+// Returns about one screen: time by phase and layer, the longest calls, missed optimizations, memory. `full` adds the
+// steps of each loop, every change of a pass, and every call. For a plan that did not run: its work by phase and layer,
+// its loops, and every call.
 Report plan_text(const NamedPlan& plan, bool full);
 
 }  // namespace unroll::cli

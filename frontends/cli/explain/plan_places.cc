@@ -21,7 +21,7 @@ std::vector<Origin> plan_places(const Plan& plan) {
 
 std::vector<Origin> line_places(const std::vector<ReportLine>& lines, const std::vector<Origin>& nodes) {
   std::vector<Origin> places;
-  // What the lines around the current one are: a loop gives its place to what is in it.
+  // The places of the enclosing lines: the lines in a loop inherit its place.
   struct Around {
     Origin place;
     bool is_loop;

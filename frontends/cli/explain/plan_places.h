@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of the work a call of a plan does: the phase of an update, and the layer of the model.
+// Maps each call of a plan to the phase of an update and the layer of the model.
 #pragma once
 
 #include <string_view>
@@ -14,11 +14,11 @@ inline constexpr const char* k_shared = "shared";  // of several layers, or of n
 // "forward"
 std::string_view phase_name(Origin::Phase phase);
 
-// The origin of each node of plan.graph, k_shared where it names no layer. Bodies of loops belong to their loop.
+// Returns the origin of each node of plan.graph; k_shared if it names no layer. Bodies of loops belong to their loop.
 std::vector<Origin> plan_places(const Plan& plan);
 
-// For each line of a report of the plan; a line inside a loop is of the loop's place. Branches side by side are shared,
-// the lines of their calls have their own places; lines that name no node are shared.
+// Returns the origin of each line of a plan's report. Lines inside a loop have the loop's origin. Concurrent branches
+// are shared, but the lines of their calls have separate origins. Lines without a node are shared.
 std::vector<Origin> line_places(const std::vector<ReportLine>& lines, const std::vector<Origin>& nodes);
 
 }  // namespace unroll::cli

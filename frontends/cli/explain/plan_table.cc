@@ -16,12 +16,12 @@
 namespace unroll::cli {
 namespace {
 
-// Where the lines of a report stand while they are read: in which plan, and how often a run comes there.
+// Context of the current report lines: the plan that contains them, and the number of executions per run.
 struct Inside {
-  const Plan* plan = nullptr;  // of the lines one deeper; null: not known
+  const Plan* plan = nullptr;  // of the lines one level deeper; null: not known
   double times = 1;
   bool in_loop = false;
-  // Of their times what counts: those of branches side by side add up to that of all together.
+  // Factor for their times: those of concurrent branches add up to the time of all together.
   double share = 1, predicted_share = 1;
 };
 
@@ -50,7 +50,7 @@ bool is_loop(const Node& node) {
   return node.op == Op::gradient || op_info(node.op).tier == OpTier::composite;
 }
 
-// A line's time by the sum of those one deeper.
+// Returns a line's time relative to the sum of the lines one level deeper.
 double share_of_inner(const std::vector<ReportLine>& lines, std::size_t outer, double ReportLine::*time) {
   double sum = 0;
   for (std::size_t i = outer + 1; i < lines.size() && lines[i].depth > lines[outer].depth; ++i)
@@ -58,7 +58,7 @@ double share_of_inner(const std::vector<ReportLine>& lines, std::size_t outer, d
   return sum > 0 ? lines[outer].*time / sum : 0;
 }
 
-// What the calls one deeper than line i are in.
+// Returns the context of the calls one level deeper than line i.
 Inside within(const Inside& inside, const std::vector<ReportLine>& lines, std::size_t i, const Node* node) {
   Inside inner = inside;
   if (!node && lines[i].node < 0) {
@@ -108,7 +108,7 @@ std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>
 
 namespace {
 
-// From each loop back through what is no loop to the loops before it.
+// Searches from each loop backwards through other calls to the previous loops.
 std::vector<PlanEdge> edges_between(const Graph& graph, const std::vector<PlanCall>& calls) {
   std::map<std::int32_t, std::size_t> loops;  // by node
   for (std::size_t i = 0; i < calls.size(); ++i)
@@ -133,8 +133,8 @@ std::vector<PlanEdge> edges_between(const Graph& graph, const std::vector<PlanCa
   return edges;
 }
 
-// In the order of the longest forward call of each, as a dropout mask is drawn long before it is used; what is of no
-// layer is last.
+// Returns layers in the order of their longest forward calls, because a dropout mask is drawn long before it is used.
+// Calls without a layer come last.
 std::vector<std::string> layers_of(const std::vector<PlanCall>& calls) {
   std::map<std::string, std::size_t> longest;
   const auto rank = [&](std::size_t i) {

@@ -42,7 +42,7 @@ std::unique_ptr<Executable> TimedBackend::compile(std::shared_ptr<const Plan> pl
       entry_->live = inner_.get();
     }
     ~Timed() override { entry_->live = nullptr; }
-    // Waits, so that the time is that of the work.
+    // Waits for completion, so that the time includes the work.
     void run(const Bindings& bindings) override {
       entry_->seconds += backend_.timed("run", [&] {
         inner_->run(bindings);
@@ -77,7 +77,7 @@ std::vector<TimedBackend::Ran> TimedBackend::ran() const {
   for (const auto& entry : compiled_) {
     if (entry->runs == 0 || !entry->live) continue;
     Ran ran{entry->plan, entry->runs, entry->seconds, entry->live->report()};
-    // A backend that goes on choosing may run other calls than at the mark: then only what all runs took is known.
+    // A backend that retunes may run other calls than at the mark: then only the total time is known.
     if (ran.lines.size() == entry->marked.size())
       for (std::size_t i = 0; i < ran.lines.size(); ++i) ran.lines[i].milliseconds -= entry->marked[i].milliseconds;
     all.push_back(std::move(ran));

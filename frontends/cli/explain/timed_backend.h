@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A clock on everything that a backend is asked to do, for `unroll profile`.
+// Measures all operations of a backend, for `unroll profile`.
 #pragma once
 
 #include <chrono>
@@ -33,10 +33,10 @@ class TimedBackend : public ForwardingBackend {
   void wait() override;
 
   void mark();  // counts from here on
-  std::vector<Ran> ran() const;                            // what ran since, in order of compilation
-  double transfer_seconds() const { return transfers_; }   // uploads and downloads since
-  // The time from `begin` to the next call, which is where a trainer goes on with a batch, adds to the seconds below,
-  // and what several ranks exchange meanwhile to those of exchanges.
+  std::vector<Ran> ran() const;                            // runs since mark(), in order of compilation
+  double transfer_seconds() const { return transfers_; }   // uploads and downloads since mark()
+  // Adds the time from `begin` to the next call, when a trainer continues with a batch, to the seconds below. Exchanges
+  // of several ranks in between count as exchanges.
   void await_call_from(Clock::time_point begin) {
     waits_from_ = begin;
     exchanged_from_ = exchanged();
@@ -44,7 +44,7 @@ class TimedBackend : public ForwardingBackend {
   double seconds_before_calls() const { return before_calls_; }
   double exchanges_before_calls() const { return exchanges_before_calls_; }
 
-  // Keeps at most so many spans of runs and transfers from now on.
+  // Keeps at most `most` spans of runs and transfers from now on.
   void keep_spans(std::size_t most) { most_spans_ = most; }
   const std::vector<Span>& spans() const { return spans_; }
 

@@ -14,7 +14,7 @@ namespace unroll::cli {
 
 constexpr std::size_t k_most_host_spans = 5000;  // of the trainer, and of the batches
 
-// A task with a clock on its batches.
+// A task that measures the time of its batches.
 class TimedTask final : public Task {
  public:
   explicit TimedTask(std::shared_ptr<const Task> inside) : inside_(std::move(inside)) {}
@@ -46,7 +46,7 @@ class TimedTask final : public Task {
 
  private:
   std::shared_ptr<const Task> inside_;
-  mutable std::mutex mutex_;  // batches are made ahead in another thread
+  mutable std::mutex mutex_;  // another thread builds batches ahead
   mutable std::int64_t n_ = 0;
   mutable double seconds_ = 0;
   mutable std::vector<TimedBackend::Span> spans_;

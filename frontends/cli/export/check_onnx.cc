@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll export --check`: the exported file computes what the network computes, at sizes that it was not written for.
+// `unroll export --check`: checks that the exported file computes the same as the network, also at sizes other than
+// those of the export.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,14 +19,14 @@
 namespace unroll::cli {
 namespace {
 
-// By letter: B takes the batch, all others the steps and their place among the letters.
+// Sizes by letter: B is the batch; the others are the steps plus their position among the letters.
 struct CheckSizes {
   std::int64_t batch, steps;
 };
 constexpr CheckSizes k_sizes[] = {{1, 2}, {3, 9}, {5, 17}};
 
-// Products of f32 in another order differ by some roundings of 6e-8; this is 84 of them. A model that amplifies
-// rounding gets as much more as two backends differ on it, twice.
+// Matmuls of f32 in another order differ by a few roundings of 6e-8; this is 84 of them. For a model that amplifies
+// rounding the tolerance grows by twice the difference between two backends.
 constexpr double k_tolerance = 1e-5;
 
 double relative_l2(const Tensor& a, const Tensor& b) {
@@ -65,7 +66,7 @@ std::map<std::string, std::int64_t> sizes_of(const Inference& inference, const C
   return by_letter;
 }
 
-// Counts of steps, by the letter that bounds them.
+// Inputs with step counts, by the letter that bounds them.
 constexpr std::pair<const char*, const char*> k_counts[] = {
     {"lengths", "T"}, {"source_lengths", "S"}, {"words", "W"}, {"sentences", "S"}};
 
@@ -133,7 +134,7 @@ std::vector<TensorMap> by_importer(const std::string& file, const std::vector<On
   return outputs;
 }
 
-// Empty when the script fails; it has said why. `version` gets that of ONNX Runtime.
+// Returns an empty result if the script fails, which prints the reason. Sets `version` to that of ONNX Runtime.
 std::vector<TensorMap> by_onnxruntime(const std::string& python, const std::string& file,
                                       const std::vector<OnnxCase>& cases, std::string& version) {
   const ScratchFolder folder("export");

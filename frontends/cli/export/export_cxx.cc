@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll export --format cpp`: a model that runs step by step as one C++17 header. --check compiles it and compares.
+// `unroll export --format cpp`: exports a model that runs step by step as one C++17 header. --check compares it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,12 +28,13 @@ namespace unroll::cli {
 namespace {
 
 constexpr int k_steps = 20;
-// Relative L2 difference by the format of the weights, which both programs round alike. Both compute in f32, with
-// functions within 4 ulp: 4e-6 is some hundred roundings of 2^-24. On processors with VNNI the stream rounds the
-// activations of int8 products by 1.5e-5 of the largest one (backends/cpu/gemm/weights.h). The largest is up to 6 times
-// the root mean square, and a few steps of a recurrence add up: 30 times that. Wrong weights of int8 differ by 4e-3.
+// Tolerance of the relative L2 difference, by the format of the weights, which both programs round alike. Both compute
+// in f32, with functions within 4 ulp: 4e-6 is about a hundred roundings of 2^-24. On processors with VNNI the stream
+// rounds the activations of int8 matmuls by 1.5e-5 of the largest one (backends/cpu/gemm/weights.h). The largest is up
+// to 6 times the root mean square, and a few steps of a recurrence accumulate: 30 times that. Wrong int8 weights differ
+// by 4e-3.
 constexpr double tolerance(WeightFormat weights) { return weights == WeightFormat::int8 ? 5e-4 : 4e-6; }
-// The first float, or id, of call i: whole numbers, so that both programs read the same.
+// The first float, or id, of call i: integers, so that both programs read the same.
 constexpr const char* k_program = R"(#include "model.h"
 #include <cstdio>
 #include <vector>
@@ -79,7 +80,7 @@ CxxJob cxx_job(const ExportArguments& o) {
   return job;
 }
 
-// Outputs of the stream on `cpu` for the inputs of the program.
+// Returns the outputs of the stream on `cpu` for the inputs of the program.
 std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& options) {
   const auto backend = make_backend("cpu", {.threads = 1});
   Stream stream(*backend, job.model, job.parameters, options);
@@ -99,13 +100,13 @@ std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& option
   return all;
 }
 
-// How the header is compiled: as is usual, and with sums in any order, as audio programs are.
+// Compiler options for the header: the usual ones, and reordered sums (fast math), as audio programs use.
 struct Build {
   const char *flags, *key;
 };
 constexpr Build k_builds[] = {{" -O2", "relative_l2_difference"}, {" -O2 -ffast-math", "fast_math_difference"}};
 
-// What the program in the folder prints, compiled by a command. `weights`: the path of the file of weights, or empty.
+// Returns the output of the program in the folder, compiled by a command. `weights`: a path, or empty.
 std::vector<float> outputs_of_build(const std::string& command, const ScratchFolder& folder,
                                     const std::string& weights) {
   const std::string program = shell_word(folder / "program");

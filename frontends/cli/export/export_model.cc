@@ -15,7 +15,7 @@
 namespace unroll::cli {
 namespace {
 
-// Parameters as a training from this seed starts with.
+// Returns the initial parameters of a training with this seed.
 TensorMap drawn_parameters(const Inference& inference, std::uint64_t seed) {
   Graph graph;
   Scope scope(graph, /*training=*/false);
@@ -29,7 +29,7 @@ TensorMap drawn_parameters(const Inference& inference, std::uint64_t seed) {
   return initialize(scope.parameters(), seed);
 }
 
-// A task's own states, if it has some; otherwise those of its stream.
+// Returns a task's network with its states, if it has any; otherwise that of its stream.
 Inference task_network(const Metadata& metadata, bool stream) {
   Inference inference = task_inference(metadata);
   if (!stream || !inference.states.empty()) return inference;

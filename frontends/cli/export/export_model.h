@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll export` writes. A build without protozero has no_onnx.cc in the place of export_model.cc.
+// Export formats of `unroll export`. A build without protozero uses no_onnx.cc instead of export_model.cc.
 #pragma once
 
 #include <string>
@@ -28,19 +28,19 @@ struct ExportJob {
   TensorMap parameters;
   Metadata metadata;  // of the checkpoint
 };
-// Of a run, or of a config with the parameters of --weights, or drawn from its seed.
+// Takes a run, or a config with the parameters of --weights or drawn from its seed.
 ExportJob export_job(const ExportArguments& options);
 
-// Ids that a check reads are below this number, so that each is a row of every embedding: the rows of the smallest
-// matrix among the parameters, 16 at most.
+// Upper bound of the ids that a check reads, so that each is a row of every embedding: the rows of the smallest
+// parameter matrix, 16 at most.
 std::int64_t n_checked_ids(const TensorMap& parameters);
 
-// Writes the file, and with --check compares it. Adds what it did to the report. Returns what differs, or nothing.
+// Writes the file, and with --check compares it. Adds results to the report. Returns the difference, or "".
 std::string export_onnx(const ExportArguments& options, Report& report);
 std::string export_cxx(const ExportArguments& options, Report& report);
 
-// Runs the ONNX model `file` by the importer and, when options.python can import it, by ONNX Runtime, on random inputs
-// of three sizes.
+// Runs the ONNX model `file` with the importer and, if options.python can import it, with ONNX Runtime, on random
+// inputs of three sizes.
 std::string check_onnx(const ExportArguments& options, const ExportJob& job, const std::string& file, Report& report);
 
 }  // namespace unroll::cli

@@ -19,7 +19,7 @@
 namespace unroll::cli {
 namespace {
 
-// The layers alone keep PyTorch's names without a path, as commands for layers alone expect them.
+// Layers without a task keep PyTorch's names without a path, as the commands for layers expect.
 void drop_only_path(ImportedModel& imported) {
   if (imported.model.layers.size() != 1 || imported.model.layers[0].name.empty()) return;
   const std::string prefix = imported.model.layers[0].name + ".";
@@ -35,7 +35,7 @@ const SequentialLayer* first_recurrent(const Sequential& model) {
   return at == model.layers.end() ? nullptr : &*at;
 }
 
-// [model] describes the first recurrent layers, for commands that work on layers alone.
+// [model] describes the first recurrent layers, for commands that work on layers only.
 Config config_of(const Sequential& model, std::int64_t inputs, const std::string& origin) {
   const RecurrentModelOptions& o = first_recurrent(model)->model;
   Config config;
@@ -92,7 +92,7 @@ void write_folder(const ImportedModel& imported, const ImportArguments& o) {
     save_config(config_of(imported.model, inputs, o.file), o.out + "/config.toml");
     save_safetensors(o.out + "/best.safetensors", {imported.parameters, metadata});
   } catch (const Error&) {
-    std::error_code ignored;  // the error of the write is the one to report
+    std::error_code ignored;  // report the error of the write
     if (is_new) std::filesystem::remove_all(o.out, ignored);
     throw;
   }

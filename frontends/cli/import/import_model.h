@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll import` does: reads a model that another program wrote, compares it with a sample of that program, and
-// writes a folder that the other commands open as a run.
+// `unroll import`: reads a model of another program, compares it with a sample of that program, and writes a folder
+// that the other commands open as a run.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct ImportArguments {
   bool json = false;
 };
 
-// The model of any file as a folder. The report gets layers, the mapping of the names, and what was compared. Throws
+// Imports any supported file as a folder. The report gets the layers, the mapping of names, and the comparison. Throws
 // Error(differ), and writes nothing, if outputs differ.
 Report import_model(const ImportArguments& options);
 

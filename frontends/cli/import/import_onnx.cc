@@ -20,10 +20,11 @@
 namespace unroll::cli {
 namespace {
 
-// Sizes of free dimensions, in the order of their names: those of the import, and those of the two comparisons.
+// Sizes of free dimensions in the order of their names: one for the import, two for the comparisons.
 const std::vector<std::int64_t> k_found{5, 3}, k_checked[] = {{7, 2}, {2, 4}};
 
-// The tensor of the file in terms of ours; nothing when ours lack it, as a model that reads the future has no states.
+// Returns the file's tensor, gathered from unroll's tensors. Returns nullopt if they lack it, as a model that reads the
+// future has no states.
 std::optional<Tensor> gathered(const onnx::PlacedTensor& placed, const TensorMap& ours) {
   std::vector<const Tensor*> from;
   for (const std::string& name : placed.names) {
@@ -46,7 +47,7 @@ void scatter(const onnx::PlacedTensor& placed, const Tensor& given, TensorMap& o
 struct Case {
   const onnx::LayerImport& layers;
   Inference inference;
-  TensorMap inputs;  // ours, all zeros
+  TensorMap inputs;  // unroll's inputs, all zeros
 };
 Case case_of(const onnx::LayerImport& layers) {
   Case c{layers, task_inference(sequential_metadata(layers.imported.model)), {}};
@@ -70,10 +71,10 @@ double largest_difference(const Case& c, const TensorMap& ours, const TensorMap&
   return largest;
 }
 
-// Compares with what the model must compute, and throws if that differs.
+// Compares with the expected outputs, and throws if they differ.
 Report compared(const Case& c, const TensorMap& wanted, const std::string& file, const std::string& what) {
   const TensorMap ours = run_ours(c, "reference");
-  TensorMap by_file;  // what rounding makes of it, in terms of the file
+  TensorMap by_file;  // outputs with the file's rounding, in the file's layout
   for (const onnx::PlacedTensor& placed : c.layers.outputs)
     if (auto tensor = gathered(placed, ours)) by_file.emplace(placed.name, std::move(*tensor));
   const double amplified = largest_difference(c, run_ours(c, "cpu"), by_file);
@@ -89,7 +90,7 @@ Report compared(const Case& c, const TensorMap& wanted, const std::string& file,
   return std::move(report.add("tolerance", tolerance).add("agrees", true));
 }
 
-// Numbers in [-1,1), and tokens that the embedding has. States that the file does not read are zeros in it.
+// Fills inputs with numbers in [-1,1), or tokens of the embedding. States that the file does not read are zeros in it.
 void fill(Case& c) {
   const std::int64_t tokens = c.layers.imported.model.layers[0].tokens;
   for (auto& [name, tensor] : c.inputs) {
@@ -127,7 +128,7 @@ Report check_random(const onnx::Model& model, const std::vector<std::int64_t>& s
   return compared(c, wanted, model.file, "the layers compute something else than the file");
 }
 
-// `input` and `output` stand for the input of the first layer, and the output of the last one.
+// `input` and `output` are the input of the first layer and the output of the last one.
 Report check_sample(const onnx::Model& model, const std::string& sample, const onnx::LayerImport& found) {
   TensorMap tensors = load_safetensors(sample).tensors;
   const auto rename = [&](const char* from, const std::string& to) {

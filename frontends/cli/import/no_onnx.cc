@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands for the commands on ONNX models in a build without protozero.
+// Replaces the commands on ONNX models in a build without protozero.
 #include "frontends/cli/export/export_model.h"
 #include "frontends/cli/import/import_onnx.h"
 #include "frontends/cli/import/run_onnx.h"

@@ -15,7 +15,7 @@ namespace unroll::cli {
 
 namespace {
 
-// Model::run does the same, without the name of the file.
+// Model::run checks the same, but without the name of the file.
 void check_inputs(const Network& network, const TensorMap& inputs, const std::string& file) {
   Graph graph;
   Scope scope(graph, /*training=*/false);

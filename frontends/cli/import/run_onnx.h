@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll run FILE.onnx`. A build without protozero has no_onnx.cc in its place, which says what is missing.
+// `unroll run FILE.onnx`. A build without protozero uses no_onnx.cc, which reports the missing dependency.
 #pragma once
 
 #include <cstdint>

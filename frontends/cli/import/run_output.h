@@ -16,8 +16,8 @@ struct TensorFiles {
   bool json = false;
 };
 
-// After `unroll run` wrote `tensors`: with --json the report, with their types; otherwise how many, unless --quiet.
-// Also which of them have elements that are not finite.
+// Prints the result after `unroll run` wrote `tensors`: with --json the report, with their types; otherwise their
+// number, unless --quiet. Also names tensors with non-finite elements.
 void print_run(const TensorFiles& options, const TensorMap& tensors, Report report,
                const ExplainingBackend* explaining);
 

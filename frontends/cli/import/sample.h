@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An imported model computes what it computed where it comes from.
+// Checks that an imported model computes the same as in its original program.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@
 
 namespace unroll::cli {
 
-// What the `reference` backend computes from the inputs, y alone, and how much the model amplifies rounding: the
-// relative L2 difference of `cpu` from it.
+// Outputs y of the `reference` backend, and the amplification of rounding: the relative L2 difference of `cpu`.
 struct Expected {
   Tensor y;
   double amplified = 0;
@@ -19,11 +18,11 @@ Expected expected_output(const Inference& inference, const TensorMap& parameters
 
 // ||found - wanted|| / ||wanted||, infinity if shapes differ.
 double relative_l2(const Tensor& found, const Tensor& wanted);
-// The tolerance of that: 84 roundings of f32, as sums in another order make, and what the model makes of them.
+// Returns the tolerance of relative_l2: 84 roundings of f32, as reordered sums cause, times the model's amplification.
 double import_tolerance(const Expected& expected);
 
-// Compares with the tensors `input` and `output` of a safetensors file; with batch_first they begin with the axis B,
-// where they have T and B. Throws Error(differ), and Error(input_file | shape | type) when they do not fit.
+// Compares with the tensors `input` and `output` of a safetensors file; with batch_first axis B comes first if they
+// have T and B. Throws Error(differ), and Error(input_file | shape | type) if they do not fit.
 Report check_sample(const Inference& inference, const TensorMap& parameters, const std::string& file,
                     bool batch_first);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that several commands have, and the arguments that they fill.
+// Options that several commands share, and their argument structs.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct StepArguments {
   double seconds = 3;
 };
 
-// The options that follow a call of group() stand under that heading in --help.
+// Places the options added after this call under that heading in --help.
 void group(CLI::App& app, const char* heading);
 void add_weights(CLI::App& app, RunArguments& o);   // --weights, --checkpoint
 void add_set(CLI::App& app, ConfigArguments& o);
 void add_seed(CLI::App& app, ConfigArguments& o);
 void add_memory_limit(CLI::App& app, ConfigArguments& o);
 void add_precision(CLI::App& app, std::string& to);
-void add_decoding(CLI::App& app, DecodeOptions& to);  // of a translate task
+void add_decoding(CLI::App& app, DecodeOptions& to);  // for a translate task
 void add_explain(CLI::App& app, bool& to);
 void add_json(CLI::App& app, bool& to, const char* doc = "Print one JSON object on stdout.");
 // Heading "Machine": --backend and --threads.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `predict` makes of lines: one class for each kind of task. Lines are added, predicted together, and written in
-// their order.
+// Predictions of `predict`: one class for each kind of task. Lines are added, predicted together, and written in order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace unroll::cli {
 
-// A line of input; with an `error` it is answered as an empty line is, and the error said.
+// A line of input. With an `error` its answer is that of an empty line, and the error is printed.
 struct InputLine {
   std::string text;
   std::int64_t number = 0;
@@ -32,19 +31,19 @@ struct UnknownCount {
   std::string unit = "words";
 };
 
-// What `unroll predict` is asked for.
+// Arguments of `unroll predict`.
 struct PredictArguments : RunArguments {
   std::string input;   // empty or "-": stdin
-  std::string column;  // of a table, whose cells are the lines; empty: lines are texts
+  std::string column;  // column of a table, whose cells are the lines; empty: lines are texts
   std::string output;  // empty or "-": stdout
   std::string format;  // csv, tsv, jsonl, text; empty: by output or task
   std::string svg;
   std::int64_t top_k = 0;
   std::optional<std::int64_t> horizon;  // of a forecast task
-  DecodeOptions decode;                 // of a translate or summarize task, as the two below
+  DecodeOptions decode;                 // of a translate or summarize task, like the two below
   std::int64_t nbest = 1;               // texts written for each line
-  bool scores = false;                  // written beside them
-  std::string attention;                // a page of attention maps
+  bool scores = false;                  // written beside the texts
+  std::string attention;                // file for a page of attention maps
   bool explain = false;
   bool json = false;
 };
@@ -54,28 +53,28 @@ class Answers {
   virtual ~Answers() = default;
   virtual RowFormat usual_format() const = 0;
   virtual LineReader::Unit unit() const { return LineReader::Unit::line; }
-  virtual std::vector<std::string> columns() const = 0;  // of csv and tsv
-  // False for a line that gets no answer, such as a header. Throws on a line that the model cannot read.
+  virtual std::vector<std::string> columns() const = 0;  // for csv and tsv
+  // Returns false for a line without an answer, such as a header. Throws for a line that the model cannot read.
   virtual bool accepts(const InputLine& line) = 0;
-  // Whether that was about this line alone, so that the others are answered.
+  // True if the error concerns this line only, so that the other lines are answered.
   virtual bool is_about_a_line(const Error& error) const {
     return error.kind() == ErrorKind::usage || error.kind() == ErrorKind::input_file;
   }
-  // Replaces the predictions of the call before. Throws Error(numeric) where an output is not finite; lines may be
-  // given again.
+  // Replaces the predictions of the previous call. Throws Error(numeric) if an output is not finite; lines may be
+  // passed again.
   virtual void predict(const std::vector<InputLine>& lines) = 0;
-  // Adds the predictions of the last call, for these lines, to what the functions below tell.
+  // Adds the predictions of the last call to the totals of the functions below.
   virtual void count(const std::vector<InputLine>&) {}
-  // The answer to line i of these, in the writer's format.
+  // Writes the answer to line i in the writer's format.
   virtual void put(std::size_t i, const InputLine& line, RowWriter& writer) const = 0;
   virtual UnknownCount unknown() const { return {}; }
   virtual std::string summary() const { return {}; }  // a line for stderr at the end
   virtual std::vector<Panel> panels() { return {}; }  // pictures of the first answers
-  // Whether there are attention maps of the first answers, which a page shows.
+  // True if attention maps of the first answers exist; a page shows them.
   virtual bool explains_attention() const { return false; }
   virtual std::vector<WrittenAttention> attentions() { return {}; }
 };
 
-inline constexpr std::size_t k_most_drawn = 12;  // lines of a file whose answers are drawn
+inline constexpr std::size_t k_most_drawn = 12;  // maximum number of drawn answers per file
 
 }  // namespace unroll::cli

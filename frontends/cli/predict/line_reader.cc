@@ -20,11 +20,11 @@
 namespace unroll::cli {
 namespace {
 
-// gzip unpacks a byte to at most 1,032: a piece to 16 MiB.
+// gzip expands a byte to at most 1,032 bytes: a piece to 16 MiB.
 constexpr std::size_t k_piece = std::size_t{1} << 14;
 constexpr std::size_t k_no_limit = std::string::npos;
 
-// Bytes read, 0 at the end.
+// Returns the number of bytes read, 0 at the end.
 std::size_t read_some(int file, char* to, std::size_t size, const std::string& name) {
   for (;;) {
     const ssize_t n = ::read(file, to, size);
@@ -86,7 +86,7 @@ bool LineReader::fill() try {
   const bool is_first = !std::exchange(begun_, true);
   const std::size_t before = buffer_.size();
   ended_ = read_piece() == 0;
-  if (is_first && buffer_ == "\x1f") ended_ = read_piece() == 0;  // half of what gzip begins with
+  if (is_first && buffer_ == "\x1f") ended_ = read_piece() == 0;  // first half of gzip's signature
   if (is_first && begins_gzip(std::as_bytes(std::span(buffer_)))) unpacker_.emplace(name_);
   if (unpacker_) {
     const std::string packed = buffer_.substr(before);
@@ -100,7 +100,7 @@ bool LineReader::fill() try {
   throw;
 }
 
-// Where the next line ends in the buffer, npos when that is not read yet.
+// Returns the end of the next line in the buffer, or npos if it is not read yet.
 std::size_t LineReader::line_end() {
   const std::size_t end = buffer_.find('\n', std::max(at_, searched_));
   searched_ = end == std::string::npos ? buffer_.size() : end;
@@ -119,7 +119,7 @@ bool LineReader::ready(int milliseconds) {
   return true;
 }
 
-// What the first line shows of the encoding holds for all of them.
+// The encoding of the first line applies to all lines.
 void LineReader::require_first_line(const std::string& line, bool is_whole) {
   try {
     require_start_of_text(is_whole ? line : line + '\n', is_whole, name_);

@@ -11,7 +11,7 @@
 namespace unroll::cli {
 namespace {
 
-constexpr std::size_t k_batch = 256;  // sources that are decoded together
+constexpr std::size_t k_batch = 256;  // sources decoded together
 
 using Texts = std::vector<std::string>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model writes by itself for texts, scored against the targets, beside simple methods.
+// Scores of texts that a model generates, compared with targets and baselines.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 
 namespace unroll::cli {
 
-// What is scored of a kind of task, in its row.
+// The scores of a kind of task, from its row.
 struct TextScoring {
   TextScoreOptions options;
   Metrics (*metrics)(const TextScores& scores);
   std::map<std::string, Guess> (*baselines)(const PairTask& data);
-  bool counts_trigrams = false;  // repeated_trigrams, the share of trigrams of words that their text has before
+  bool counts_trigrams = false;  // adds repeated_trigrams (text_baselines.h)
 };
 
 struct PairScores {
   Metrics model;
   std::map<std::string, Metrics> baselines;
-  std::map<std::string, std::pair<double, double>> intervals;  // of the model, 95 %, by the bootstrap over pairs
-  std::int64_t n = 0;  // pairs, all of the split unless there are more than `most`
+  std::map<std::string, std::pair<double, double>> intervals;  // of the model: 95 %, bootstrap over pairs
+  std::int64_t n = 0;  // pairs: all of the split, at most `most`
   bool all = true;
 };
 // Scores of the first `most` pairs of a split.

@@ -51,7 +51,7 @@ OutputFile::~OutputFile() {
   file_.reset();
   try {
     vfs_.remove(temporary_);
-  } catch (const Error&) {  // the error that led here is the one to report
+  } catch (const Error&) {  // report the original error
   }
 }
 
@@ -70,7 +70,7 @@ void OutputFile::write_stream() {
 }
 
 void OutputFile::flush() {
-  if (file_) return;  // nobody reads it before it is whole
+  if (file_) return;  // readers only see the complete file
   write_stream();
   buffer_.clear();
   if (is_stdout()) flush_output();
@@ -124,7 +124,7 @@ void RowWriter::row(std::span<const std::string> cells) {
     if (i > 0) line += separator;
     line += quoted_cell(cells[i], separator);
   }
-  if (line.empty()) line = "\"\"";  // a blank line would be skipped by readers
+  if (line.empty()) line = "\"\"";  // readers would skip a blank line
   file_.write(line + "\n");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of answers as CSV, TSV, JSON lines or plain text, on stdout or in a file that is there whole or not at all.
+// Writes rows of answers as CSV, TSV, JSON lines or plain text, to stdout or atomically to a file.
 #pragma once
 
 #include <cstdio>
@@ -16,18 +16,18 @@
 
 namespace unroll::cli {
 
-// Bytes go to a sibling file, which takes the name at the end: a kill leaves the old file. "" and "-" are stdout; what
-// is no regular file, such as a pipe, is written directly.
+// Writes to a temporary file beside the target and renames it at the end: a killed process leaves the old file. "" and
+// "-" are stdout; other files than regular ones, such as pipes, are written directly.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path, Vfs& vfs = disk());
-  ~OutputFile();  // without finish() the sibling is removed
+  ~OutputFile();  // without finish() the temporary file is removed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Each throws Error(storage).
+  // Throws Error(storage), like the functions below.
   void write(std::string_view text);
-  void flush();   // stdout and pipes show what was written
+  void flush();   // makes the text visible on stdout and pipes
   void finish();
   bool is_stdout() const { return stream_ == stdout; }
 
@@ -43,14 +43,14 @@ class OutputFile {
 };
 
 enum class RowFormat { text, csv, tsv, jsonl };
-// "csv", "tsv", "jsonl", "text"; with an empty word by the ending of `output`, else `usual`. Throws Error(usage).
+// "csv", "tsv", "jsonl", "text"; for an empty word by the extension of `output`, else `usual`. Throws Error(usage).
 RowFormat row_format(const std::string& word, const std::string& output, RowFormat usual);
 
-// One cell, quoted where a reader of CSV or TSV would otherwise take it for something else (RFC 4180).
+// Returns one cell, quoted if CSV or TSV readers would otherwise misread it (RFC 4180).
 std::string quoted_cell(std::string_view cell, char separator);
-// Six significant digits: a probability, a log probability. "" for what is no number.
+// Six significant digits: a probability, a log probability. "" if the value is not finite.
 std::string number_cell(double value);
-nlohmann::ordered_json json_number(double value);  // null for what is no number
+nlohmann::ordered_json json_number(double value);  // null if the value is not finite
 
 class RowWriter {
  public:
@@ -59,7 +59,7 @@ class RowWriter {
 
   RowFormat format() const { return format_; }
   bool is_table() const { return format_ == RowFormat::csv || format_ == RowFormat::tsv; }
-  void row(std::span<const std::string> cells);  // csv and tsv; also of the header
+  void row(std::span<const std::string> cells);  // csv and tsv; also the header
   void json(const Json& object);                 // jsonl: one line; bytes that are not UTF-8 become U+FFFD
   void text(std::string_view text) { file_.write(text); }
   void flush() { file_.flush(); }

@@ -12,7 +12,7 @@
 namespace unroll::cli {
 namespace {
 
-// "mae" and "promo" of "mae.promo".
+// Returns "mae" and "promo" for "mae.promo".
 std::pair<std::string, std::string> metric_and_series(const std::string& name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
   return {name.substr(0, dot), dot < name.size() ? name.substr(dot + 1) : ""};
@@ -23,7 +23,7 @@ struct Method {
   const Metrics* metrics;
 };
 
-// A row of the numbers that the methods have under this name.
+// Returns a row with the methods' values of this metric.
 std::vector<std::string> row_of(const std::string& title, const std::string& name, const std::vector<Method>& methods) {
   std::vector<std::string> row{title};
   for (const Method& method : methods) {

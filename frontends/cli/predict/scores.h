@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of a model on a split, beside baselines and by class.
+// Scores of a model on a split, compared with baselines and by class.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 
 namespace unroll::cli {
 
-std::string words_of(std::string name);  // "exact match" of exact_match
+std::string words_of(std::string name);  // "exact match" for exact_match
 using Metrics = std::map<std::string, double>;  // of one method; "mae.promo": of one series
 
-// For people: methods as columns, the model first, and metrics as rows. Of several series a table for each metric, with
-// the series as rows.
+// For people: methods as columns, the model first, and metrics as rows. With several series: a table for each metric,
+// with series as rows.
 void add_metric_tables(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines);
 
 // `confusion` [K,K] counts labels by predictions. For people: precision, recall, F1 and support of the largest classes,
-// and their confusion matrix. For programs: `classes` and `confusion`, the counts that are not 0.
+// and their confusion matrix. For programs: `classes` and `confusion`, the non-zero counts.
 void add_class_tables(Report& report, const Tensor& confusion, const std::vector<std::string>& names, bool as_json);
 
 }  // namespace unroll::cli

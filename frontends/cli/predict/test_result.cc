@@ -19,12 +19,12 @@
 namespace unroll::cli {
 namespace {
 
-// Batches of the test set that a report evaluates, and with which it still counts a confusion matrix.
+// Maximum test batches that a report evaluates, and maximum for a confusion matrix.
 constexpr std::int64_t k_most_batches = 200, k_most_confusion_batches = 1000;
-// Pairs of the test set for which a report decodes.
+// Maximum test pairs that a report decodes.
 constexpr std::int64_t k_most_decoded = 200;
 
-// The same task with fewer batches of the test set.
+// A task with fewer test batches.
 class FirstTestBatches : public Task {
  public:
   FirstTestBatches(std::shared_ptr<const Task> task, std::int64_t most) : task_(std::move(task)), most_(most) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model of a run does on its test set: computed for a page, or drawn as an SVG file.
+// Results of a run's model on its test set, for a page or an SVG file.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace unroll::cli {
 
-// Evaluates best.safetensors with a bound on the work; progress goes to stderr. Where it cannot, because the data file
-// was moved, say, the result says why.
+// Evaluates best.safetensors with bounded work; progress goes to stderr. If that fails, for example because the data
+// file was moved, the result contains the reason.
 TestResult test_result(const std::string& folder);
 
-// Throws Error(usage) where the task has no pictures.
+// Throws Error(usage) if the task has no pictures.
 void check_drawable(const RunFolder& run, const std::string& folder);
-// Pictures of what the model does on the split: `eval --svg`. Throws Error(usage) where there is nothing to draw.
+// Draws pictures of the model's results on the split: `eval --svg`. Throws Error(usage) if there are none.
 void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path);
 
 }  // namespace unroll::cli

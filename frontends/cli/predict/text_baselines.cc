@@ -24,7 +24,7 @@ std::string joined(const Words& words, std::size_t n) {
   return text;
 }
 
-// Each word becomes what stood in its place most often in those training pairs whose sides have as many words.
+// Replaces each word by its most frequent counterpart at the same position in training pairs of equal length.
 class WordByWord {
  public:
   explicit WordByWord(const PairTask& task) {
@@ -49,7 +49,7 @@ class WordByWord {
   std::map<std::string, std::map<std::string, int>> seen_;
 };
 
-// Up to the first word that ends in . ! or ?
+// Returns the text up to the first word that ends in . ! or ?
 std::string first_sentence(const std::string& text) {
   const Words words = separate_words(text);
   const auto end = std::find_if(words.begin(), words.end(), [](const std::string& word) {
@@ -58,7 +58,7 @@ std::string first_sentence(const std::string& text) {
   return joined(words, static_cast<std::size_t>(end - words.begin()) + 1);
 }
 
-// The first words, as many as targets of the training set have on average.
+// Copies the first words, as many as targets of the training set have on average.
 class FirstWords {
  public:
   explicit FirstWords(const PairTask& task) {

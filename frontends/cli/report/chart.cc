@@ -11,12 +11,12 @@
 namespace unroll::cli {
 namespace {
 
-// Pixels of the SVG's own; the page scales it.
+// Pixels of the SVG; the page scales it.
 constexpr double k_width = 480, k_height = 300, k_left = 76, k_right = 22, k_top = 12, k_bottom = 58;
-constexpr double k_logarithmic_above = 1000;  // the largest value by the smallest
+constexpr double k_logarithmic_above = 1000;  // ratio of the largest to the smallest value
 constexpr std::size_t k_most_points = 2000;   // of a line, several to a pixel
 
-// 1, 2 or 5 times a power of ten, about `wanted` of them between the ends.
+// Returns multiples of 1, 2 or 5 times a power of ten, about `wanted` of them in the range.
 std::vector<double> round_numbers(double from, double to, int wanted) {
   const double raw = (to - from) / wanted, power = std::pow(10, std::floor(std::log10(raw)));
   double step = 10 * power;
@@ -28,7 +28,7 @@ std::vector<double> round_numbers(double from, double to, int wanted) {
   std::vector<double> numbers;
   const double first = std::ceil(from / step - 1e-9);
   for (int i = 0; i <= 3 * wanted && (first + i) * step <= to + 1e-9 * step; ++i)
-    numbers.push_back(first + i == 0 ? 0 : (first + i) * step);  // no -0
+    numbers.push_back(first + i == 0 ? 0 : (first + i) * step);  // avoids -0
   return numbers;
 }
 
@@ -129,7 +129,7 @@ class Chart {
 
   std::string x_axis() const {
     std::string svg;
-    // Dates are wider than numbers. A label near the end stands to its left.
+    // Dates are wider than numbers. A label near the end is placed to its left.
     const int wanted = axes_.labels.empty() ? 5 : 3;
     for (const double tick : round_numbers(first_, last_, wanted))
       svg += fmt::format("<text class=\"tick\" x=\"{:.2f}\" y=\"{}\" text-anchor=\"{}\">{}</text>", x(tick),
@@ -139,7 +139,7 @@ class Chart {
                              (k_left + k_width - k_right) / 2, k_height - 12, escaped(axes_.x));
   }
 
-  // A polyline for each part without a gap, a dot for a point by itself.
+  // Draws a polyline for each part without a gap, and a dot for a single point.
   std::string drawn(const ChartLine& line) const {
     const std::string classes = color_class(line.color) + (line.dashed ? " dashed" : "");
     std::string values, svg;
@@ -155,7 +155,7 @@ class Chart {
         svg += fmt::format("<circle class=\"{}\" {} cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"3\"/>", classes, about,
                            x(line.points[i].first), y(line.points[i].second));
       else if (n > 1) svg += fmt::format("<polyline class=\"{}\" {} points=\"{}\"/>", classes, about, points);
-      if (n > 0) about.clear();  // the values stand once
+      if (n > 0) about.clear();  // print the values once
       i += n + 1;
     }
     return svg;
@@ -164,7 +164,7 @@ class Chart {
   std::vector<ChartLine> lines_;
   const ChartAxes& axes_;
   bool logarithmic_ = false;
-  double first_ = 0, last_ = 1, least_ = 0, most_ = 1;  // of x and y; of their logarithms
+  double first_ = 0, last_ = 1, least_ = 0, most_ = 1;  // ranges of x and y; logarithms if the axis is logarithmic
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ Cell number_cell(const std::string& text) { return {escaped(text), true}; }
 
 std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<Cell>>& rows,
                        const TableOptions& options) {
-  std::vector<bool> numbers(head.size(), !rows.empty());  // a column of numbers has its heading on the right
+  std::vector<bool> numbers(head.size(), !rows.empty());  // the heading of a numeric column is right-aligned
   for (const auto& row : rows)
     for (std::size_t c = 0; c < head.size() && c < row.size(); ++c)
       if (!row[c].is_number && !row[c].html.empty()) numbers[c] = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ablation` wrote: losses of each change beside those of the baseline, as a table and over time and items.
+// Section of `ablation` results: losses of each change and of the baseline, as a table and over time and items.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ std::string mean_text(const Json& row, const char* key) {
   return mean ? value_text(key, *mean) : "";
 }
 
-// What runs were compared by; files of earlier versions have losses only.
+// The measure that runs were compared by; files of earlier versions only have losses.
 struct Compared {
   bool has_metric;
   std::string title;  // "Validation loss"
@@ -65,7 +65,7 @@ std::vector<Cell> row_of(const Json& change, const Compared& by) {
           text_cell(text_at(change, "verdict"))};
 }
 
-// The validations of all seeds of a change in one color.
+// Validation curves of all seeds of a change in one color.
 std::vector<ChartLine> lines_of(const Json& changes, const char* x, const Compared& by) {
   std::vector<ChartLine> lines;
   int color = 0;

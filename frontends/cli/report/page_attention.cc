@@ -20,13 +20,13 @@ constexpr const char* k_attention_style = R"css(
 .gate i { display: block; height: 100%; background: var(--c0); }
 )css";
 
-// The whole source, each word shaded by its weight.
+// Shows the complete source, each word shaded by its weight.
 std::string shaded_source(const WrittenAttention& map, std::size_t step) {
   std::string html;
   const std::size_t S = map.source.size();
   for (std::size_t s = 0; s < S; ++s) {
     const float weight = map.weights[step * S + s];
-    const int percent = static_cast<int>(std::clamp(weight, 0.0F, 1.0F) * 70 + 0.5F);  // text stays readable on it
+    const int percent = static_cast<int>(std::clamp(weight, 0.0F, 1.0F) * 70 + 0.5F);  // keeps text readable
     if (percent == 0) html += escaped(map.source[s]);
     else
       html += fmt::format("<span data-weight=\"{:.4f}\" title=\"{}\" style=\"background:color-mix(in srgb,var(--c1) "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `predict --explain-attention`: a page of what each written word attends to, and of p_gen.
+// `predict --explain-attention`: a page with the attention of each generated word, and p_gen.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace unroll::cli {
 
-// One HTML file that needs no other. A map without `p_gen` is shown without the column.
+// Returns one self-contained HTML file. A map without `p_gen` is shown without the column.
 std::string attention_page(const std::string& title, const std::vector<WrittenAttention>& maps);
 
 }  // namespace unroll::cli

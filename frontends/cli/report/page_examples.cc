@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model does on its test set, for a page: pictures, predictions right and wrong, samples.
+// Examples of a model's test results for a page: pictures, correct and wrong predictions, samples.
 #include <fmt/format.h>
 
 #include "frontends/cli/report/page.h"
@@ -20,7 +20,7 @@ std::string class_table(const std::vector<ClassExample>& examples, std::size_t m
   return html_table({"Prediction", "Input", "True label", "Predicted label", "Probability"}, rows, {.as_cards = true});
 }
 
-// The sentence with its labels below the tokens; wrong ones are marked.
+// Shows the sentence with labels below the tokens; wrong ones are marked.
 std::string sentence_table(const std::vector<SentenceExample>& examples) {
   std::string html;
   for (const SentenceExample& e : examples) {
@@ -57,7 +57,7 @@ std::vector<Panel> panels_of(const Examples& e) {
         confusion_panel(e.confusion, e.sentences.empty() ? "Confusion matrix" : "Confusion matrix of tokens"));
   std::size_t n_maps = 0;
   for (const TranslationExample& t : e.translations)
-    if (t.attention.source.size() > 2 && n_maps++ < k_most_maps)  // a map of fewer tokens says little
+    if (t.attention.source.size() > 2 && n_maps++ < k_most_maps)  // a map of fewer tokens is uninformative
       panels.push_back(attention_panel(t.attention, fmt::format("Attention: {}", shortened(t.source, 40))));
   for (const ClassExample& c : e.classes)
     if (!c.attention.sentences.empty() && n_maps++ < k_most_maps)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of a page: a summary of all, then a section for each task with its charts and configs.
+// Runs of a page: a summary of all, then a section for each task with charts and configs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ constexpr std::string_view k_validation = "validation_";
 
 struct Shown {
   const RunRecord* record;
-  const TestResult* result;  // null: not asked for
+  const TestResult* result;  // null: not requested
   const RunRecord* operator->() const { return record; }
 };
 using Runs = std::vector<Shown>;
 
-// Losses compare only between runs of one task on one data file.
+// Losses are comparable only between runs of one task on one data file.
 std::vector<Runs> by_task(const Runs& runs) {
   std::vector<Runs> groups;
   for (const Shown& run : runs) {
@@ -42,7 +42,7 @@ std::string section_title(const RunRecord& run) {
   return run.data.empty() ? task_name(run.kind) : task_name(run.kind) + ": " + run.data;
 }
 
-// A metric in training and validation share a chart, and so do the statistics of all loops.
+// A metric in training and validation shares a chart, and so do the statistics of all loops.
 std::string chart_of(const std::string& curve) {
   if (curve.starts_with(k_validation)) return curve.substr(k_validation.size());
   for (const char* of_loops : {"saturated", "dead"})
@@ -50,7 +50,7 @@ std::string chart_of(const std::string& curve) {
   return curve;
 }
 
-bool all_zero(const Runs& runs, const std::string& chart) {  // "skipped" of runs that skipped nothing
+bool all_zero(const Runs& runs, const std::string& chart) {  // "skipped" of runs without skipped updates
   for (const Shown& run : runs)
     for (const std::string& curve : run->order)
       if (chart_of(curve) == chart)
@@ -59,7 +59,7 @@ bool all_zero(const Runs& runs, const std::string& chart) {  // "skipped" of run
   return true;
 }
 
-// Losses and metrics first, then how the optimization went.
+// Losses and metrics first, then statistics of the optimization.
 int rank_of(const std::string& chart) {
   static const std::set<std::string> last{"lr",        "gradient_norm", "loss_scale", "update_ratio",
                                           "saturated", "dead",          "skipped",    "updates_per_second",
@@ -163,7 +163,7 @@ std::string test_table(const Runs& runs) {
   for (const Shown& run : runs)
     if (run.result && !run.result->metrics.empty()) methods.emplace_back(run->name, &run.result->metrics);
   if (methods.empty()) return "";
-  std::set<std::string> seen;  // baselines are the same for all runs on this data
+  std::set<std::string> seen;  // baselines are equal for all runs on this data
   for (const Shown& run : runs)
     if (run.result)
       for (const auto& [method, metrics] : run.result->baselines)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the page looks, light and dark, wide and narrow, and what the pointer over a chart shows.
+// Style of the page, light and dark, wide and narrow, and the script for hover texts of charts.
 #include "frontends/cli/report/page_style.h"
 
 namespace unroll::cli {
 
-// After the palette of Okabe and Ito for color-blind readers; each color is darkened or lightened until it has a
-// contrast of 3:1 (WCAG 2.1, 1.4.11) with the ground, text of 4.5:1.
+// Based on the palette of Okabe and Ito for color-blind readers. Each color is darkened or lightened to a contrast of
+// 3:1 (WCAG 2.1, 1.4.11) with the background, text to 4.5:1.
 const char* const k_page_palette = R"css(
 :root { color-scheme: light dark; --ground: #ffffff; --ink: #1c1f24; --faint: #dde1e7; --soft: #545d68;
   --c0: #0072b2; --c1: #d55e00; --c2: #00875f; --c3: #b5568a;

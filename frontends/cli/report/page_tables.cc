@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other commands printed, as tables with headings in words and values with units.
+// Tables from the output of other commands, with headings in words and values with units.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string shown(const std::string& key, const Json& value) {
 
 using NamedCells = std::vector<std::pair<std::string, Json>>;
 
-// Objects in a row of a table become columns "outer inner".
+// Converts objects in a table row to columns "outer inner".
 void flatten(const Json& object, const std::string& prefix, NamedCells& cells) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object()) flatten(value, prefix + key + " ", cells);
@@ -69,7 +69,7 @@ std::string rows_table(const Json& rows) {
   return html_table(head, cells);
 }
 
-// Values of one key each as rows of two columns; lists of objects below them.
+// Shows values of one key each as rows of two columns; lists of objects follow.
 std::string json_tables(const Json& json) {
   if (is_rows(json)) return rows_table(json);
   std::vector<std::vector<Cell>> plain;
@@ -88,7 +88,7 @@ std::string json_tables(const Json& json) {
 
 bool is_plan(const Json& json) { return json.is_object() && json.contains("calls"); }
 
-// What `explain` printed, or nothing where it did not: each plan as a picture and as tables, the long ones folded.
+// Shows output of `explain`, each plan as a picture and as tables, with long ones folded. Returns "" for other text.
 std::string plan_sections(const std::string& text, int& n_pictures) {
   struct Table {
     const char *key, *title;

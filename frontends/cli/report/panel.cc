@@ -15,7 +15,7 @@ constexpr double k_margin = 20, k_title = 30, k_panel_title = 24, k_legend_row =
 constexpr double k_letter = 7.2;  // width of a letter at 13 px
 constexpr std::size_t k_most_name = 48;
 
-// Bytes of the UTF-8 character at `at`; 0 when it is not UTF-8, or not a character of XML.
+// Returns the bytes of the UTF-8 character at `at`; 0 if it is invalid UTF-8 or not allowed in XML.
 std::size_t character_at(const std::string& text, std::size_t at) {
   std::size_t end = at;
   char32_t code = 0;
@@ -24,7 +24,7 @@ std::size_t character_at(const std::string& text, std::size_t at) {
   return is_control || code == 0xFFFE || code == 0xFFFF ? 0 : end - at;
 }
 
-// Rows of legend items that fit a width.
+// Distributes legend items over rows that fit a width.
 std::vector<std::vector<LegendItem>> legend_rows(const Panel& panel) {
   std::vector<std::vector<LegendItem>> rows;
   double x = 0;

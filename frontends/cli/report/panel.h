@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A panel is one drawing with a title and a legend: a figure of a page, or one of the drawings in an SVG file.
+// A panel: one drawing with a title and a legend, as a figure of a page or part of an SVG file.
 #pragma once
 
 #include <string>
@@ -21,19 +21,19 @@ struct Panel {
   std::string body;        // SVG elements
   double width = 480, height = 300;
   std::vector<LegendItem> legend = {};
-  std::string attributes = {};  // of the svg element, for the script of the page
+  std::string attributes = {};  // of the svg element, for the page's script
   std::string note = {};        // a line of text below the drawing
 };
 
-// & < > " and ' for HTML and XML; characters that XML does not allow become U+FFFD.
+// Escapes & < > " and ' for HTML and XML; characters that XML does not allow become U+FFFD.
 std::string escaped(const std::string& text);
-// At most `most` characters of UTF-8, the last one an ellipsis where text is cut.
+// Returns at most `most` UTF-8 characters; the last one is an ellipsis if text is cut.
 std::string shortened(const std::string& text, std::size_t most);
 
 // For a page with k_page_palette, k_page_style and k_panel_style.
 std::string figure(const Panel& panel);
 std::string figures(const std::vector<Panel>& panels);  // in a grid
-// A file that needs no other: title, panels in up to two columns, light or dark as the viewer is.
+// Returns a self-contained file: title, panels in up to two columns, light or dark by the viewer's setting.
 std::string svg_file(const std::string& title, const std::vector<Panel>& panels);
 
 extern const char* const k_panel_style;  // CSS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `unroll explain --json` printed, read back for a picture: any text may come here.
+// Parses the output of `unroll explain --json` for a picture: the text is untrusted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ const Json& list_of(const Json& object, const char* key) {
   return at != object.end() && at->is_array() ? *at : none;
 }
 
-// The first so many names as they are, all further ones as one.
+// Keeps the first names unchanged and merges all further ones into one.
 class Names {
  public:
   Names(std::size_t most, std::string other) : most_(most), other_(std::move(other)) {}

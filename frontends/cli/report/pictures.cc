@@ -13,7 +13,7 @@
 namespace unroll::cli {
 namespace {
 
-// Pixels of the SVG's own.
+// Pixels of the SVG.
 constexpr double k_picture_width = 480, k_axis_title = 26, k_picture_letter = 7.6, k_most_height = 480;
 constexpr std::size_t k_most_classes = 20, k_most_picture_tokens = 40, k_most_bars = 10, k_label_letters = 14;
 
@@ -23,7 +23,7 @@ double label_room(const std::vector<std::string>& labels) {
   return 8 + k_picture_letter * static_cast<double>(longest);
 }
 
-// A grid of shaded cells with labels left and above: rows down, columns across.
+// A grid of shaded cells: rows down, columns across, labels left and above.
 struct Grid {
   std::vector<std::string> rows, columns;
   std::string row_title, column_title;
@@ -42,7 +42,7 @@ class GridDrawing {
   double full_height() const { return top_ + height_ * static_cast<double>(grid_.rows.size()) + 8; }
   double cell() const { return cell_; }
 
-  // A cell of this strength from 0 to 1, with what the pointer over it says.
+  // Adds a cell with a strength from 0 to 1 and a hover text.
   void add(std::size_t row, std::size_t column, double strength, const char* kind, const std::string& text,
            const std::string& title) {
     const double x = left_ + cell_ * static_cast<double>(column), y = top_ + height_ * static_cast<double>(row);
@@ -76,7 +76,7 @@ class GridDrawing {
  private:
   const Grid& grid_;
   double left_, top_, cell_, height_;
-  bool upright_;  // labels of columns that fit above them
+  bool upright_;  // column labels fit above their columns without rotation
   std::string body_;
 };
 
@@ -94,7 +94,7 @@ std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens) {
   return shown;
 }
 
-// Values from `from` on. A forecast does not go on from the one before it.
+// Returns values from `from` on. A forecast does not continue the previous one.
 Curve curve_of(const std::vector<double>& values, std::size_t from, const std::vector<std::int64_t>& ahead) {
   Curve curve;
   const bool apart = std::any_of(ahead.begin(), ahead.end(), [](std::int64_t step) { return step > 1; });
@@ -106,7 +106,7 @@ Curve curve_of(const std::vector<double>& values, std::size_t from, const std::v
   return curve;
 }
 
-// A chart over places in the data, numbered 0, 1, ... in the lines: dates, or rows by their numbers.
+// A chart over positions in the data, numbered 0, 1, ...: dates or row numbers.
 Panel series_chart(const std::string& title, std::vector<ChartLine> lines, const std::string& series,
                    const std::vector<std::string>& at, std::vector<double> marks = {}) {
   const bool counted = std::all_of(at.begin(), at.end(), [](const std::string& text) {
@@ -152,7 +152,7 @@ std::vector<Panel> forecast_panels(const ForecastExample& example) {
   const std::size_t n = example.actual.size();
   if (n == 0 || (n <= k_close_values && example.baselines.empty())) return panels;
   std::size_t from = n - std::min(n, k_close_values);
-  while (from > 0 && example.ahead[from] != 1) --from;  // whole windows
+  while (from > 0 && example.ahead[from] != 1) --from;  // complete windows
   panels.push_back(forecast_panel(example, from, /*baselines=*/true));
   return panels;
 }

@@ -18,15 +18,15 @@
 namespace unroll::cli {
 namespace {
 
-// Pixels of the SVG's own.
+// Pixels of the SVG.
 constexpr double k_plan_width = 960, k_gap = 8, k_box_width = 150, k_box_height = 36, k_header = 24, k_label = 20;
-constexpr double k_small = 0.005;          // of the time: calls below it share a box, but for loops
-constexpr std::size_t k_most_boxes = 120;  // of a picture, the longest calls; the others share boxes
+constexpr double k_small = 0.005;          // share of the time: shorter calls, except loops, share a box
+constexpr std::size_t k_most_boxes = 120;  // of a picture: the longest calls; the others share boxes
 constexpr std::size_t k_most_arrows = 80;
 constexpr std::size_t k_most_lines = 24;   // of a hover text
 constexpr std::size_t k_most_plan_letters = 22; // of a line in a box
 
-// What one box of the picture shows: a call, or all small ones of a phase and layer.
+// Contents of one box: a call, or all small calls of a phase and layer.
 struct Drawn {
   std::string title, first, second;
   double share = 0;
@@ -118,7 +118,7 @@ class Layout {
     return fmt::format("{} {:.4g} ms, {:.0f} %", phases_[phase], sum, 100 * sum / all_ms_);
   }
 
-  // Loops and what takes longest stand for themselves.
+  // Loops and the longest calls get separate boxes.
   void choose_boxes() {
     std::vector<std::size_t> order(picture_.boxes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -144,7 +144,7 @@ class Layout {
     height_ = y + 24;
   }
 
-  // The boxes of a phase and layer, row by row; where they end.
+  // Places the boxes of a phase and layer row by row; returns their end.
   double fill(std::size_t phase, const std::string& layer, double top) {
     std::vector<Drawn> cell;
     std::vector<std::size_t> folded;
@@ -204,7 +204,7 @@ class Layout {
         escaped(box.first), box.y + 29, escaped(box.second));
   }
 
-  // From the middle of a side of one box to that of another.
+  // Draws from the middle of a side of one box to that of another.
   std::string arrow(const PictureArrow& arrow, const std::string& id) const {
     if (arrow.from >= place_.size() || arrow.to >= place_.size() || !place_[arrow.from] || !place_[arrow.to]) return "";
     const Drawn &from = drawn_[*place_[arrow.from]], &to = drawn_[*place_[arrow.to]];

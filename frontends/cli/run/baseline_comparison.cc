@@ -46,7 +46,7 @@ bool LossTrace::diverged(const TrainResult& result, const std::vector<Advice>& a
 
 void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display) {
   if (result.interrupted) return;
-  // A validation of some batches is another set than the baselines'.
+  // A partial validation is another set than the baselines'.
   if (result.validation_metrics.empty() || config.integer("train.validation_batches") > 0) return;
   if (is_large(config)) {
     display.line("note: not compared with baselines: the data file is larger than 64 MiB; `unroll eval` compares");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished training run is told: whether it diverged, and whether simple baselines do better.
+// Notes for a finished training run: divergence, and baselines that beat the model.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,11 @@
 
 namespace unroll::cli {
 
-// The training losses of a run.
+// Records the training losses of a run.
 class LossTrace {
  public:
   void add(const Progress& progress);
-  // The last loss is not finite or a metric is infinite, or the symptom was seen and the loss stayed above the first
-  // one.
+  // True if the last loss or a metric is not finite, or the symptom appeared and the loss stayed above the first.
   bool diverged(const TrainResult& result, const std::vector<Advice>& advice) const;
 
  private:
@@ -23,8 +22,7 @@ class LossTrace {
   bool infinite_ = false;  // a metric of the last report
 };
 
-// Compares the best validation with the task's baselines on the same split, and notes what follows. A run that was cut
-// short is not compared.
+// Compares the best validation with the task's baselines on the same split, and adds notes. Skips interrupted runs.
 void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display);
 
 }  // namespace unroll::cli

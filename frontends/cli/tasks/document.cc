@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of documents.
+// Classification of documents.
 #include <fmt/format.h>
 
 #include "frontends/cli/predict/answers.h"

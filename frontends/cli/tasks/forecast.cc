@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of series.
+// Forecasts of time series.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
   return split_from_text(std::move(text), name).file;
 }
 
-// The steps behind the end of the input's series, one row each; without values where the model's output is not finite.
+// Returns one row per step after the end of the input's series; without values if the model's output is not finite.
 FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
                                 RowWriter& writer) {
   const std::string name = options.input.empty() || options.input == "-" ? "stdin" : options.input;

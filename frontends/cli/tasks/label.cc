@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of the tokens of a sentence.
+// Labels for the tokens of a sentence.
 #include <fmt/format.h>
 
 #include "frontends/cli/predict/answers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Language models: text in, its scores out.
+// Language models: scores of texts.
 #include <fmt/format.h>
 
 #include "frontends/cli/predict/answers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every value is a pure function of its index: the same files everywhere.
+// Every value is a pure function of its index, so the files are the same everywhere.
 #include "frontends/cli/tasks/sample_data.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::string_view pick(const std::array<std::string_view, N>& words, std::uint64_
   return words[mixed(n) % N];
 }
 
-// Sentence i of a small grammar: who does what when.
+// Sentence i of a small grammar: who, does, what, when.
 std::array<std::string_view, 4> sentence(std::uint64_t i) {
   constexpr std::array<std::string_view, 6> who{"the farmer", "a sailor", "the old king",
                                                 "my sister",  "the wind", "a small bird"};
@@ -39,7 +39,7 @@ std::array<std::string_view, 4> sentence(std::uint64_t i) {
   return {pick(who, 4 * i), pick(does, 4 * i + 1), pick(what, 4 * i + 2), pick(when, 4 * i + 3)};
 }
 
-// A made-up name of two or three syllables; nearly all of them occur in one line only.
+// Returns a made-up name of two or three syllables; nearly all names occur in one line only.
 std::string made_up_name(std::uint64_t n) {
   constexpr std::array<std::string_view, 16> syllables{"ba", "dor", "ke", "lin", "mo",  "nar", "pel", "ru",
                                                        "sa", "tiv", "ul", "ven", "wos", "xa",  "yor", "zem"};
@@ -127,8 +127,8 @@ std::string sample_summaries() {
   return text;
 }
 
-// A stock that falls with the season's demand and is filled up once it is low: a rule that no line follows, so that
-// persistence and a linear model leave something to learn.
+// Simulates a stock that falls with the season's demand and is refilled when it is low. Persistence and a linear model
+// cannot learn that rule.
 std::string sample_series() {
   std::string csv = "week,value\n";
   double stock = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translations of lines.
+// Translation of lines.
 #include "frontends/cli/predict/pair_scores.h"
 #include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"

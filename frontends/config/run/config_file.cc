@@ -24,7 +24,7 @@ void refuse_folder(const std::string& path) {
               disk().exists(inside) ? fmt::format("Name its config: {}", inside) : k_write_one);
 }
 
-// A safetensors file begins with the size of its header, so it has a zero byte among the first eight.
+// A safetensors file begins with its header size, so one of the first eight bytes is zero.
 void refuse_other_kinds(const std::string& path, const std::string& text) {
   const auto refuse = [&](const char* what, const std::string& next) {
     throw Error(ErrorKind::input_file, path, what, next);

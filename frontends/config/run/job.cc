@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that are more than the value of one key, and what is made of options.
+// Options that combine several keys, and the objects made from options.
 #include "frontends/config/run/job.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ DataPlace data_place(const Config& config, const std::string& folder) {
   return {data_path(config, "data.path", folder), folder};
 }
 
-// An error of a data file, ending with where the form of the file is described.
+// Appends a link to the description of the file format to an error of a data file.
 Error with_data_page(const Error& e, const std::string& kind) {
   std::string_view what = e.what();  // "[who] what. next"
   const std::size_t behind = std::min(what.find("] "), what.size());
@@ -102,7 +102,7 @@ std::string kernel_folder() {
     const char* text = std::getenv(name);
     return std::string(text ? text : "");
   };
-  // Relative paths are to be ignored (XDG Base Directory Specification).
+  // Relative paths are ignored (XDG Base Directory Specification).
   if (const std::string folder = variable("XDG_CACHE_HOME"); folder.starts_with('/')) return folder + "/unroll";
   const std::string home = variable("HOME");
   return home.starts_with('/') ? home + "/.cache/unroll" : "";

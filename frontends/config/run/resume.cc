@@ -30,7 +30,7 @@ bool is_free(std::string_view path, const Config& was, const Config& is) {
   return key->at_resume == AtResume::free || (names_file(was, path) && names_file(is, path));
 }
 
-// So that a line with both values fits a terminal.
+// Shortens a value, so that a line with both values fits a terminal.
 std::string shortened_value(const std::string& text) {
   constexpr std::size_t k_most = 24;
   if (text.size() <= k_most) return text;

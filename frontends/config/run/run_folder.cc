@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run folder is known by its config.toml.
+// A run folder is recognized by its config.toml.
 #include "frontends/config/run/run_folder.h"
 
 #include <fcntl.h>
@@ -69,8 +69,8 @@ void refuse_data_settings(const RunArguments& options, std::string_view command)
 
 namespace {
 
-// Files that `train` writes before its first report, and the log or the empty metrics among them: a config alone may be
-// the user's.
+// True if the folder has only files that `train` writes before its first report, including the log or empty metrics. A
+// config alone may be the user's.
 bool is_left_by_failed_start(const std::string& folder) {
   bool is_ours = false;
   for (const std::string& name : disk().list(folder)) {
@@ -117,7 +117,7 @@ FolderLock::~FolderLock() {
 
 StartingRunFolder::StartingRunFolder(std::string folder, bool resume)
     : folder_(std::move(folder)), created_(kind_of_path(folder_, ErrorKind::storage) == PathKind::none) {
-  if (!created_) FolderLock{folder_};  // before files of a running start are taken for a failed one's
+  if (!created_) FolderLock{folder_};  // a running start must not be mistaken for a failed one
   prepare_run_folder(folder_, resume);
   lock_.emplace(folder_);
 }
@@ -126,7 +126,7 @@ StartingRunFolder::~StartingRunFolder() {
   if (!created_) return;
   try {
     if (disk().list(folder_).empty() || is_left_by_failed_start(folder_)) remove_folder(folder_);
-  } catch (const Error&) {  // the error that ended the start is the one to report
+  } catch (const Error&) {  // report the error that ended the start
   }
 }
 

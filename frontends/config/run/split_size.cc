@@ -22,10 +22,10 @@ std::string name_of(Split split) {
   return split == Split::train ? "training" : split == Split::validation ? "validation" : "test";
 }
 
-// Whether a column of the data says which split a row belongs to.
+// True if a column of the data assigns rows to splits.
 bool is_marked(const Config& config) { return config.reads("data.split") && !config.text("data.split").empty(); }
 
-// The standard deviation of |e| over its mean, of a normally distributed e.
+// Returns the standard deviation of |e| divided by its mean, for a normally distributed e.
 double absolute_error_spread() { return std::sqrt(std::numbers::pi / 2 - 1); }
 
 }  // namespace

@@ -27,12 +27,12 @@ const Row k_dtypes[] = {{DType::f32, nb::dtype<float>()},
                         {DType::f16, {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1}},
                         {DType::bf16, {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1}}};
 
-// Fields of packed records need not be aligned for their elements.
+// Fields of packed records may be unaligned for their elements.
 bool is_aligned(const Array& array) {
   return reinterpret_cast<std::uintptr_t>(array.data()) % std::max<std::size_t>(array.itemsize(), 1) == 0;
 }
 
-// Nothing writes to the elements of an input.
+// Inputs are never written to.
 Tensor borrowed_tensor(const Array& array, const std::string& name) {
   for (const Row& row : k_dtypes) {
     if (array.dtype() != row.in_python) continue;
@@ -58,7 +58,7 @@ bool is_as_in_memory(nb::handle object) {
 
 namespace {
 
-// Lists and strided arrays become contiguous ones.
+// Converts lists and strided arrays to contiguous ones.
 Array contiguous(nb::handle value, const std::string& name) {
   Array array;
   if (!is_as_in_memory(value) || !nb::try_cast(value, array) || !is_aligned(array))
@@ -71,12 +71,12 @@ Array contiguous(nb::handle value, const std::string& name) {
 Tensor tensor_of(nb::handle array, const std::string& name) {
   const Array lent = contiguous(array, name);
   const Tensor borrowed = borrowed_tensor(lent, name);
-  return Tensor(borrowed);  // a copy has memory of its own
+  return Tensor(borrowed);  // the copy owns its memory
 }
 
 TensorMap tensors_of(const nb::dict& arrays) {
   const Borrowed borrowed = borrowed_tensors(arrays);
-  return borrowed.tensors;  // copies have memory of their own
+  return borrowed.tensors;  // the copies own their memory
 }
 
 Borrowed borrowed_tensors(const nb::dict& arrays) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy arrays and tensors. An array that leaves owns its tensor, so nothing is copied on the way out.
+// Conversion between NumPy arrays and tensors. A returned array owns its tensor, so outputs are not copied.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,7 +16,7 @@ namespace unroll::python {
 
 using Array = nanobind::ndarray<nanobind::device::cpu, nanobind::c_contig, nanobind::ro>;
 
-// Throws Error(type) that names `what` and the kind of the object where it can not become a T.
+// Throws Error(type), which names `what` and the object's type, if it cannot become a T.
 template <class T>
 T cast_to(nanobind::handle object, const std::string& what, const std::string& expected) {
   T result;
@@ -26,15 +26,15 @@ T cast_to(nanobind::handle object, const std::string& what, const std::string& e
 }
 // The functions of unroll/_arguments.py.
 nanobind::module_ arguments();
-// object as a contiguous array of the dtype, or of its own one; copied only where it is none. Throws Python's
-// DTypeError on what is no array of numbers, and where a number would become another one.
+// Returns the object as a contiguous array of the dtype, or of its present dtype; copied only if necessary. Throws
+// Python's DTypeError for anything but arrays of numbers, and if a number would change.
 nanobind::object contiguous_array(nanobind::handle object, const char* dtype, const std::string& what);
-// Whether the memory of an array or tensor has its numbers: that of a negated tensor of PyTorch has the other sign.
+// True if the memory of an array or tensor holds its values: that of a negated PyTorch tensor has the opposite sign.
 bool is_as_in_memory(nanobind::handle object);
 
 template <class T>
 using Dense = nanobind::ndarray<T, nanobind::c_contig, nanobind::device::cpu>;
-// Nothing where it has another dtype, strides or a wrong alignment, or may not be written.
+// Returns nullopt for another dtype, strides, a wrong alignment, or a read-only array.
 template <class T>
 std::optional<Dense<T>> in_place(nanobind::handle object) {
   Dense<T> array;
@@ -42,17 +42,17 @@ std::optional<Dense<T>> in_place(nanobind::handle object) {
   if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) return std::nullopt;
   return array;
 }
-// In place, or else as contiguous_array().
+// In place if possible, else through contiguous_array().
 template <class T>
 Dense<const T> dense(nanobind::handle object, const char* dtype, const std::string& what) {
   if (auto array = in_place<const T>(object)) return *array;
   return cast_to<Dense<const T>>(contiguous_array(object, dtype, what), what, "an array of numbers");
 }
 
-// Copies. They throw Error(type), with the name of the array, on a dtype that unroll does not have.
+// Copies. Throws Error(type), with the name of the array, for an unsupported dtype.
 Tensor tensor_of(nanobind::handle array, const std::string& name);
 TensorMap tensors_of(const nanobind::dict& arrays);
-// Tensors in the memory of the arrays, which stay alive with it. Lists and strided arrays are copied into arrays first.
+// Tensors in the memory of the arrays, which they keep alive. Lists and strided arrays are copied into arrays first.
 struct Borrowed {
   TensorMap tensors;
   std::vector<Array> arrays;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where no overload fits a call, nanobind raises a TypeError that lists C++ types. Its functions are called through a
-// pointer that each of them holds (PEP 590): here another function stands in between and replaces this error.
+// If no overload matches a call, nanobind raises a TypeError that lists C++ types. Its functions are called through a
+// pointer in each function object (PEP 590): a wrapper in between replaces this error.
 #include "frontends/python/binding/calls.h"
 
 #include <nanobind/stl/string.h>
@@ -24,7 +24,7 @@ struct Wrapped {
   std::string name;  // "Model.run"
 };
 std::unordered_map<PyObject*, Wrapped>& wrapped() {
-  static std::unordered_map<PyObject*, Wrapped> functions;  // which live as long as the module
+  static std::unordered_map<PyObject*, Wrapped> functions;  // functions live as long as the module
   return functions;
 }
 
@@ -54,7 +54,7 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObjec
       error.restore();
       return nullptr;
     }
-    constexpr std::size_t k_count = 0xffff'ffff;  // above it are flags of Python, and of nanobind for constructors
+    constexpr std::size_t k_count = 0xffff'ffff;  // higher bits are flags of Python, and of nanobind for constructors
     const std::string text = explanation(self, function.name, args, flags & k_count, names);
     PyErr_SetString(class_of(ErrorKind::type), text.c_str());
   } catch (nb::python_error& error) {

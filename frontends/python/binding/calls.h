@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with wrong arguments raise an error of unroll that names the argument.
+// Calls with wrong arguments raise an unroll error that names the argument.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace unroll::python {
 
-// For all functions of the module and methods of its classes, once all are there.
+// Applies to all functions of the module and methods of its classes; call it last.
 void name_wrong_arguments(nanobind::module_& module);
 
 }  // namespace unroll::python

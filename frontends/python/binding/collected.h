@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Python's garbage collector sees of a class: the objects that it holds, which may refer back to it.
+// Support for Python's garbage collector: reports the objects that a class holds, which may refer back to it.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -17,7 +17,7 @@ namespace {
 struct Row {
   ErrorKind kind;
   const char* name;
-  PyObject* const* also;  // the built-in exception that a Python programmer would catch
+  PyObject* const* also;  // the built-in exception that Python programmers expect
   const char* text;
 };
 const Row k_errors[] = {

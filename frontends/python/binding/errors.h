@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One exception class for each kind of error, all below unroll.Error, and warnings.
+// One exception class for each kind of error, all derived from unroll.Error, and warnings.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,7 +13,7 @@ namespace unroll::python {
 // Issues a RuntimeWarning.
 void warn(const std::string& text);
 
-// The class of a kind, for C.
+// Returns the class of a kind, for C.
 PyObject* class_of(ErrorKind kind);
 
 void add_errors(nanobind::module_& module);

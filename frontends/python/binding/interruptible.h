@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work without Python's lock that Ctrl-C ends.
+// Runs work without Python's lock; Ctrl-C ends it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,11 +13,11 @@
 
 namespace unroll::python {
 
-// Keeps the first exception of Python: that of a signal's handler, or of a callback.
+// Keeps the first Python exception: from a signal handler or a callback.
 class Interruptible {
  public:
-  // work() without Python's lock. Signals are looked for where the work calls check_interruption(). An exception that
-  // this holds comes before that of the work, and before its result.
+  // Runs work() without Python's lock. Signals are checked whenever the work calls check_interruption(). A stored
+  // exception has precedence over that of the work, and over its result.
   template <class Work>
   auto run(const Work& work) {
     if constexpr (std::is_void_v<decltype(work())>) {
@@ -31,7 +31,7 @@ class Interruptible {
   }
 
  protected:
-  // The result of run(), even if this holds an exception.
+  // Returns the result of run(), even if an exception is stored.
   template <class Work>
   auto outcome(const Work& work) {
     std::optional<decltype(work())> result;
@@ -56,7 +56,7 @@ class Interruptible {
       if (!raised_) raised_.emplace(std::move(error));
     }
   }
-  // Python is asked some times a second only: other threads may hold its lock.
+  // Asks Python only a few times per second, because other threads may hold its lock.
   void look_for_signals() {
     const auto now = Clock::now();
     if (now - asked_ < std::chrono::milliseconds(50)) return;
@@ -65,7 +65,7 @@ class Interruptible {
       if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
     });
   }
-  // From now on the work ends by itself, because it has something to save.
+  // From now on the work ends by itself, because it must save its state.
   void ends_itself() { ends_itself_ = true; }
 
  private:
@@ -74,7 +74,7 @@ class Interruptible {
   void check() {
     if (ends_itself_) return;
     look_for_signals();
-    if (raised_) throw Error(ErrorKind::usage, "unroll", "was interrupted");  // raise() has the exception
+    if (raised_) throw Error(ErrorKind::usage, "unroll", "was interrupted");  // raise() throws the exception
   }
   void raise() {
     if (raised_) throw std::move(*raised_);
@@ -84,7 +84,7 @@ class Interruptible {
   Clock::time_point asked_ = Clock::now();
 };
 
-// work() without Python's lock; Ctrl-C ends it with KeyboardInterrupt.
+// Runs work() without Python's lock; Ctrl-C ends it with KeyboardInterrupt.
 template <class Work>
 auto interruptible(const Work& work) {
   return Interruptible().run(work);

@@ -53,7 +53,7 @@ void Listener::warn(const std::string& text) {
 }
 
 void Listener::leave(const nb::object& run, std::int64_t updates, const std::string& folder) {
-#if PY_VERSION_HEX < 0x030C0000  // there may be a class and no object yet
+#if PY_VERSION_HEX < 0x030C0000  // error may be a class without an instance
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   raised_->restore();
   PyErr_Fetch(&type, &value, &traceback);
@@ -66,7 +66,7 @@ void Listener::leave(const nb::object& run, std::int64_t updates, const std::str
   const std::string note = "The run ended after update " + std::to_string(updates) +
                            " and is the attribute `run` of this exception (sys.last_value.run at a prompt)." +
                            (folder.empty() ? "" : " resume=True continues it from " + folder + ".");
-  if (nb::hasattr(error, "add_note")) error.attr("add_note")(note);  // from Python 3.11 on
+  if (nb::hasattr(error, "add_note")) error.attr("add_note")(note);  // Python 3.11 and later
   throw std::move(*raised_);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Python code may do while a run goes on.
+// Callbacks to Python code during a run.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,7 +12,7 @@
 
 namespace unroll::python {
 
-// The first exception of Python ends the run, and is raised after the run has saved. The run is its attribute `run`.
+// The first Python exception ends the run, and is raised after the run has saved. Its attribute `run` is the run.
 class Listener : public Interruptible {
  public:
   // Called with a dict for each report; returning False stops the run. None: not called.
@@ -20,7 +20,7 @@ class Listener : public Interruptible {
 
   TrainResult fit(Trainer& trainer);
   void warn(const std::string& text);  // of TrainerOptions
-  // The run that work() makes, as a PythonRun. `folder` is its folder, or empty.
+  // Returns the run of work() as a PythonRun. `folder` is its folder, or empty.
   template <class PythonRun, class Work>
   PythonRun train(const std::string& folder, const Work& work) {
     PythonRun run(outcome(work));

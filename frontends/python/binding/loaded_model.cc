@@ -65,7 +65,7 @@ Inputs sentences_in(const nb::object& inputs) {
   return list;
 }
 
-// Numbers row by row, from lists or arrays of any dtype. `width`: numbers of a step.
+// Reads numbers row by row, from lists or arrays of any dtype. `width`: numbers per step.
 Inputs rows_in(const nb::object& inputs, std::int64_t width) {
   require_list(inputs, "arrays of numbers");
   Inputs rows;
@@ -88,7 +88,7 @@ Inputs inputs_in(const nb::object& inputs, InputForm form, const Inference& infe
   return form == InputForm::tokens ? sentences_in(inputs) : texts_in(inputs);
 }
 
-// Objects of Python: str, float, a list of str or of (label, probability), an array.
+// Converts to Python objects: str, float, a list of str or of (label, probability), an array.
 nb::object object_of(const std::string& text) { return nb::cast(text); }
 nb::object object_of(double number) { return nb::cast(number); }
 nb::object object_of(const std::vector<std::string>& labels) { return nb::cast(labels); }
@@ -115,7 +115,7 @@ void LoadedModel::open_backends() {
   for_streams_ = std::move(for_streams);
 }
 
-// What the other thread was using is left as it is: its state is unknown, and the locks it holds are never released.
+// Leaks the objects of the other thread: their state is unknown, and their locks are never released.
 void LoadedModel::renew() {
   static_cast<void>(model_.release());
   static_cast<void>(predictor_.release());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the classes Model and Stream of the Python module hold. Python's lock is released while they compute.
+// State of the classes Model and Stream of the Python module. They release Python's lock while they compute.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 namespace unroll::python {
 
-// In the metadata of a network of layer functions: its function is not stored.
+// Metadata key of a network of layer functions, whose function is not stored.
 inline constexpr const char* k_network_key = "network";
 
 // The backend of streams outlives the model.
@@ -51,7 +51,7 @@ class LoadedModel {
  public:
   // `file` has the metadata of a task, or the parameters of `inference`.
   LoadedModel(TensorFile file, const std::string& backend, int threads, std::optional<Inference> inference = {});
-  // A run folder or a file.
+  // Opens a run folder or a file.
   static LoadedModel open(std::string path, const std::string& backend, int threads);
   nanobind::dict run(const nanobind::dict& inputs);
   nanobind::list predict(const nanobind::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam);
@@ -61,20 +61,20 @@ class LoadedModel {
   nanobind::dict state_dict() const { return arrays_of(file_.tensors); }
   void load_state_dict(const nanobind::dict& parameters);
   void save(const std::filesystem::path& path) const;
-  // "" for networks of layer functions.
+  // "" for networks of layer functions
   std::string task() const { return file_.metadata.contains("task") ? file_.metadata.at("task") : ""; }
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   const std::vector<TensorSpec>& inputs() const { return inference_.inputs; }
   const std::vector<TensorSpec>& outputs() const { return inference_.outputs; }
   const std::vector<std::string>& states() const { return inference_.states; }
-  // The Python function that builds the network, if one does. It may refer to the model, and Python's garbage collector
-  // must see this cycle.
+  // The Python function that builds the network, if any. It may refer to the model, a cycle for Python's garbage
+  // collector.
   std::shared_ptr<nanobind::object> function;
 
  private:
   void require_task(const char* what) const;
   void open_backends();
-  void renew();  // in the child of a fork, if another thread used the model when the process was forked
+  void renew();  // in a forked child, if another thread used the model during the fork
 
   TensorFile file_;
   Inference inference_;
@@ -83,7 +83,7 @@ class LoadedModel {
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<Backend> for_streams_;
   std::unique_ptr<unroll::Model> model_;
-  std::unique_ptr<Predictor> predictor_;  // from the first call of predict() on
+  std::unique_ptr<Predictor> predictor_;  // from the first call of predict()
   std::unique_ptr<UseFlag> used_ = std::make_unique<UseFlag>();
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two threads in one object are an error with a message, not a race.
+// Detects concurrent use: two threads in one object raise an error instead of racing.
 #pragma once
 
 #include "core/support/process/forked.h"
@@ -14,7 +14,7 @@ class OneAtATime {
           throw Error(ErrorKind::usage, what, "another thread was using it when this process was forked",
                       "Make another one in this process");
         }) {}
-  // `renew` makes an object usable that another thread was using when the process was forked, or throws.
+  // `renew` makes an object usable that another thread used during a fork, or throws.
   template <class Renew>
   OneAtATime(UseFlag& used, const char* what, const Renew& renew) : used_(used) {
     UseFlag::State state = used_.begin();

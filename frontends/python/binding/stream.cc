@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step reads and writes NumPy's memory; nothing is copied when the arrays are contiguous and of the right dtype.
+// A step reads and writes NumPy's memory; contiguous arrays of the right dtype are not copied.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 

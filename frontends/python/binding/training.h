@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training from a config. Python's lock is released; it is taken for callbacks and to see Ctrl-C.
+// Training from a config. Python's lock is released; callbacks and checks for Ctrl-C acquire it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,10 +15,10 @@ namespace unroll::python {
 
 struct FinishedRun {
   TrainResult result;
-  LoadedModel model;  // of the best validation where a folder was written, or patience ended the run; else the last
+  LoadedModel model;  // best validation if a folder was written or patience ended the run; else the last update
 };
 
-// The class Run of Python.
+// Python's class Run.
 struct PythonRun {
   TrainResult result;
   nanobind::object model;
@@ -26,17 +26,17 @@ struct PythonRun {
 };
 
 struct TrainRequest {
-  std::string config;  // the path of a file; or its text
+  std::string config;  // the path of a file, or TOML text
   bool is_text = false;
   std::vector<std::string> settings;  // "section.key=value"
-  std::string folder;                 // of the run; empty: nothing is written
+  std::string folder;                 // of the run; empty: no files
   bool resume = false;
   // Called with a dict for each report; returning False stops the run. None: not called.
   nanobind::object on_report;
 };
-// A Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised, whose attribute `run` is the run.
+// Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised, whose attribute `run` is the run.
 PythonRun train(const TrainRequest& request);
-// The model of a config with its initial parameters. Its data are read, since sizes and vocabularies follow from them.
+// Returns the model of a config with its initial parameters. Reads the data, which determine sizes and vocabularies.
 LoadedModel build(const TrainRequest& request);
 
 }  // namespace unroll::python
