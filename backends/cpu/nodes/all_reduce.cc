@@ -22,7 +22,7 @@ class AllReduceCall final : public Call {
              node.outputs[0].shape.elements()),
         inputs_(std::move(blocks)), result_(result), goes_on_(goes_on) {
     // A rank without leaves has an operand all the same.
-    if (leaves_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
+    if (micro_batches_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
       inputs_.clear();
     blocks_.resize(inputs_.size());
   }
