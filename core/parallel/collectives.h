@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective operations of all ranks, built on Communicator::exchange. Results are the same on every rank. Ranks meet in
-// levels (sum_plan.h), so that a rank sends and receives few messages even among hundreds.
+// Collective operations of all ranks, built on Communicator::exchange. Results are the same on every rank. Ranks meet
+// in levels (sum_plan.h), so that a rank sends and receives few messages even among hundreds.
 #pragma once
 
 #include <cstddef>

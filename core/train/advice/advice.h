@@ -51,7 +51,7 @@ class Advisor {
     double first_loss = 0, last_loss = 0;
     bool infinite_metric = false;
     bool from_start = false;
-    const Watch* watch = nullptr;
+    const TrainingStatistics* statistics = nullptr;
     std::int64_t skipped = 0;
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer says of updates that are not finite, and of options that do not do what their user may expect.
+// Warnings about updates that are not finite, and about options without the effect that their user may expect.
 #include <cmath>
 
 #include "core/support/text/counted.h"
@@ -30,7 +30,7 @@ std::string input_beyond_f16(std::span<const Batch> batches) {
 std::string Trainer::State::first_nonfinite(std::int64_t update, std::span<const Batch> batches) {
   std::string found;
   if (options.precision == Precision::f16) found = input_beyond_f16(batches);
-  if (found.empty()) found = model.first_nonfinite(batches, update, ranks ? leaves_in(update) : 0);
+  if (found.empty()) found = model.first_nonfinite(batches, update, ranks ? micro_batches_in(update) : 0);
   if (ranks) found = first_text(*ranks, found);
   return found.empty() ? "the gradients are finite, but their squares are too large for f32" : found;
 }

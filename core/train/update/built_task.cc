@@ -21,6 +21,12 @@ bool weighs_alike(Value penalty, Value loss) {
 
 }  // namespace
 
+Batch Task::example(std::uint64_t seed) const {
+  for (const Split split : {Split::train, Split::validation, Split::test})
+    if (n_batches(split) > 0) return batch(split, seed, 0, 0);
+  throw Error(ErrorKind::usage, "trainer", "the task has no batch in any split");
+}
+
 void require_sources(const Graph& graph, const TaskGraph& task, const Batch& like, const Scope& scope) {
   std::set<std::string> known{k_control};
   for (const auto& [name, tensor] : like.inputs) known.insert(name);

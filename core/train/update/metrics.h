@@ -38,7 +38,7 @@ struct ValidationLine {
 };
 std::string json_line(const ValidationLine& line);
 
-std::string json_line(const Watch& watch);
+std::string json_line(const TrainingStatistics& statistics);
 
 // From `update` the run went back to `to`, the rollback-th time.
 struct RollbackLine {

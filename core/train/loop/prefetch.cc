@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/device/prefetch.h"
+#include "core/train/loop/prefetch.h"
 
 #include <chrono>
 
