@@ -226,7 +226,8 @@ TEST_CASE("programs that take turns in one arena are estimated with one, those o
   run.estimated = [&](const RunEstimate& seen) { e = seen; };
   Trainer(task, *cpu, run).fit();
   DeviceModel all(task, *cpu, o);
-  for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) all.compile_update(task->batch(Split::train, 0, 0, i));
+  for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i)
+    all.compile_update(task->batch(Split::train, 0, 0, i));
   CHECK(worker(e, "arena") > arena_of(all) / 2);
   CHECK(worker(e, "arena") < 2 * arena_of(all));
 }

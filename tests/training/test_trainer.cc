@@ -212,7 +212,9 @@ TEST_CASE("training carries the state from window to window and drops it where s
   model.update(task->batch(Split::train, 0, 1, 0), {1e-30, 4});
   DeviceModel fresh(task, *backend, o);
   fresh.update(task->batch(Split::train, 0, 0, 0), {1e-30, 1});
-  const auto state_of = [](const DeviceModel& m) { return TensorMap{{"s", m.tensors().carried().download("state.0")}}; };
+  const auto state_of = [](const DeviceModel& m) {
+    return TensorMap{{"s", m.tensors().carried().download("state.0")}};
+  };
   CHECK(same_bits(state_of(model), state_of(fresh)));
 }
 

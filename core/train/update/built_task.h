@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model and the loss of a task in a graph, before gradients.
+// The model and the loss of a task in a graph without gradients; the graphs of evaluation and prediction.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,5 +73,20 @@ void require_sources(const Graph& graph, const TaskGraph& task, const Batch& lik
 Value row_of(const std::vector<Value>& values);
 // loss * weight, weight, then total and count of each metric, then value * weight and weight of each further term.
 Value sums_of(const Built& built);
+
+// The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
+// metric; with `counts` also "count.<name>" of each of the task's counts. The buffers are the states.
+struct EvaluationGraph {
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::vector<ParameterSpec> parameters;
+  std::vector<NamedType> buffers;
+  std::vector<MetricLayout> metrics;
+};
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);
+inline constexpr const char* k_count_prefix = "count.";
+inline constexpr const char* k_report = "report";
+// The same with the task's outputs instead of the report, which needs no loss: output k_output_prefix + name.
+inline constexpr const char* k_output_prefix = "trainer.output.";
+EvaluationGraph build_prediction(const Task& task, const Batch& like);
 
 }  // namespace unroll

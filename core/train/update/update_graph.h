@@ -82,7 +82,6 @@ inline std::string total_name(const std::string& part) {
   return name_in_role(TensorRole::accumulated, "total." + part);
 }
 inline constexpr const char* k_asked = "accumulated.asked";
-inline constexpr const char* k_count_prefix = "count.";
 inline constexpr std::size_t k_n_fixed_totals = 4;
 
 // forward -> loss -> gradients -> norm -> clip -> optimizer -> average. An update whose loss or gradient norm is not
@@ -107,19 +106,5 @@ struct StatisticsGraph {
 inline constexpr const char* k_statistics = "statistics";
 StatisticsGraph build_statistics(const Task& task, const Batch& like, const UpdateConfig& config, Phase phase,
                                  const UpdateShare& share = {});
-
-// The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
-// metric; with `counts` also "count.<name>" of each of the task's counts. The buffers are the states.
-struct EvaluationGraph {
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-  std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> buffers;
-  std::vector<MetricLayout> metrics;
-};
-EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);
-inline constexpr const char* k_report = "report";
-// The same with the task's outputs instead of the report, which needs no loss: output k_output_prefix + name.
-inline constexpr const char* k_output_prefix = "trainer.output.";
-EvaluationGraph build_prediction(const Task& task, const Batch& like);
 
 }  // namespace unroll

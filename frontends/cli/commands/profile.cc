@@ -97,8 +97,7 @@ Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchang
 
 // On rank 0; the others send theirs.
 std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
-  std::vector<Exchanges> all;
-  for (int r = 0; r < ranks.size(); ++r) all.push_back(own);
+  std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
@@ -144,8 +143,7 @@ class UpdateTimer {
  private:
   // A slow device warms up and is measured for fewer updates. Ranks must not decide this on their own.
   void shorten(Clock::time_point now) {
-    const bool is_long = !ranks_ && std::chrono::duration<double>(now - begin_).count() > k_long;
-    if (!is_long) return;
+    if (ranks_ || std::chrono::duration<double>(now - begin_).count() <= k_long) return;
     if (done_ >= k_least_warm_up && done_ < warm_) {
       warm_ = done_;
       end_ = done_ + most_;
@@ -366,8 +364,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
   add_exchanges(report, m.exchanges);
   report.add("batch_ms", m.batch_ms)
-      .add("gflops_of_roofline", m.roofline.flop / 1e9)
-      .add("gbps_of_roofline", m.roofline.bytes / 1e9);
+      .add("gflops_of_roofline", m.roofline.flop / 1e9).add("gbps_of_roofline", m.roofline.bytes / 1e9);
   if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
   else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
   if (!m.exchanges.empty()) {

@@ -15,6 +15,7 @@
 #include "frontends/cli/run/event_file.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
+#include "frontends/cli/run/train_report.h"
 #include "frontends/cli/run/baseline_comparison.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
@@ -86,86 +87,6 @@ void apply_max_updates(const TrainArguments& options, Config& config, TrainerOpt
 
 // The time of a run below this, in seconds, depends more on its start than on its updates.
 constexpr double k_least_compared = 1;
-
-struct Finished {
-  TrainResult result;
-  RunEstimate estimate;
-  std::size_t peak = 0;  // bytes
-  std::optional<std::int64_t> best_update;
-  std::vector<Advice> advice;
-  bool diverged = false;
-  const Communicator* ranks = nullptr;  // null: one process
-};
-
-// Names as programs read them; people get words and units for them.
-void add_communication(Report& report, const Finished& run) {
-  if (!run.ranks) return;
-  const Communicator::Exchanged exchanged = run.ranks->exchanged();
-  report.add("ranks", std::int64_t{run.ranks->size()}).add("communication_seconds", exchanged.seconds);
-  report.add("communication_bytes", static_cast<std::int64_t>(exchanged.sent_bytes));
-  if (exchanged.seconds > 0)
-    report.add("communication_gbps", static_cast<double>(exchanged.sent_bytes) / exchanged.seconds / 1e9);
-}
-
-Report report_for_programs(const Finished& run, const TrainArguments& options) {
-  const TrainResult& result = run.result;
-  Report report;
-  report.add("folder", options.out).add("updates", result.updates);
-  if (!result.validation_metrics.empty()) {
-    report.add("best_validation_loss", result.best_validation_loss);
-    if (run.best_update) report.add("best_update", *run.best_update);
-    report.add("last_validation_loss", result.last_validation_loss);
-    Report metrics;
-    for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
-    report.add("validation_metrics", metrics);
-  }
-  report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
-  report.add("data_wait", result.data_wait);
-  report.add("seconds", result.seconds);
-  add_communication(report, run);
-  if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
-  if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
-  if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
-  report.add("diverged", run.diverged);
-  report.add("interrupted", stop_signal() != 0);
-  report.add("out_of_time", result.out_of_time);
-  report.add("out_of_patience", result.out_of_patience);
-  ReportList list;
-  for (const Advice& a : run.advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
-  report.add("advice", list);
-  return report;
-}
-
-// Advice and estimates were lines when they were due.
-Report report_for_people(const Finished& run, const TrainArguments& options) {
-  const TrainResult& result = run.result;
-  Report report;
-  report.add("run", options.out).add("updates", result.updates);
-  if (!result.validation_metrics.empty()) {
-    const std::string at = run.best_update ? fmt::format(" (update {})", *run.best_update) : "";
-    report.add("best validation loss", figure_text(result.best_validation_loss) + at);
-    report.add("last validation loss", result.last_validation_loss);
-    for (const auto& [name, value] : result.validation_metrics) report.add("validation " + name, value);
-  }
-  if (result.skipped_updates > 0) report.add("skipped_updates", result.skipped_updates);
-  if (result.rollbacks > 0) report.add("rollbacks", result.rollbacks);
-  report.add("seconds", result.seconds).add("data_wait", result.data_wait);
-  add_communication(report, run);
-  if (run.peak > 0) report.add("peak memory", bytes_text(run.peak));
-  const char* why = stop_signal() != 0       ? "yes, by a signal"
-                    : result.out_of_time     ? "yes, by train.max_minutes"
-                    : result.out_of_patience ? "yes, by train.patience"
-                    : result.interrupted     ? "yes, by --max-updates"
-                                             : "no";
-  report.add("stopped early", why);
-  if (run.diverged) report.add("diverged", "yes");
-  const bool unfinished = stop_signal() != 0 || result.out_of_time;
-  const std::string config = options.config.empty() ? options.out + "/config.toml" : options.config;
-  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", shell_word(config))
-                     : unfinished ? fmt::format("unroll train --resume --out {}", shell_word(options.out))
-                                : fmt::format("unroll eval {}", shell_word(options.out)));
-  return report;
-}
 
 // The task of a command that writes no run.
 std::shared_ptr<const Task> make_task_and_warn(const Config& config) {
@@ -331,7 +252,7 @@ class RunReporter {
     if (events_) events_->report(p);
   }
 
-  Finished finish(const TrainResult& result, const Communicator* ranks) {
+  FinishedRun finish(const TrainResult& result, const Communicator* ranks) {
     note_data();  // of a run without a report
     display_.finish();
     const std::size_t peak = peak_resident_memory();
@@ -343,7 +264,8 @@ class RunReporter {
     }
     const bool diverged = losses_.diverged(result, display_.advice());
     if (!diverged) note_baselines(task_, config_, result, display_);
-    return {result, estimate_, peak, display_.best_update(), display_.advice(), diverged, ranks};
+    return {options_.out, options_.config, result, estimate_, peak, display_.best_update(), display_.advice(), diverged,
+            ranks};
   }
 
  private:
@@ -385,9 +307,8 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   const TrainResult result = Trainer(task, *backend, trainer).fit([&](const Progress& p) { reporter.report(p); },
                                                                   [] { return stop_signal() != 0; });
   folder.keep();
-  const Finished run = reporter.finish(result, ranks);
-  print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
-                  options.json);
+  const FinishedRun run = reporter.finish(result, ranks);
+  print_explained(options.json ? report_for_programs(run) : report_for_people(run), explaining, options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 
