@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t k_max_differences = 20;
 
-// Where the bytes of two tensors of one type part.
+// The first element in which two tensors of one type differ.
 std::string first_difference(const Tensor& a, const Tensor& b) {
   const auto size = static_cast<std::size_t>(dtype_bytes(a.dtype()));
   const auto x = a.bytes(), y = b.bytes();

@@ -112,7 +112,7 @@ bool are_settled(const std::vector<ProgramInfo>& programs, const Census& used) {
   });
 }
 
-// Of the host's memory.
+// Bytes of the host's memory that the model's parts account for.
 std::size_t known_bytes(const DeviceModel& model) {
   std::size_t bytes = 0;
   if (model.programs().on_device()) return bytes;
@@ -120,13 +120,13 @@ std::size_t known_bytes(const DeviceModel& model) {
   return bytes;
 }
 
-// What the process holds besides these.
+// The resident memory of the process besides these bytes.
 std::size_t memory_beside(std::size_t bytes) {
   const std::size_t now = resident_memory();
   return now > bytes ? now - bytes : 0;
 }
 
-// What the process holds for the plan of a program, besides what the model holds. The first program does not count: it
+// Memory of the process for the plan of a program, besides the model's own. The first program does not count: it
 // brings threads and pages of code, too.
 class PlanMemory {
  public:

@@ -23,8 +23,8 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// How far rounding takes results on the verifier from what they are in f64, found when somebody asks: in f32, and in
-// samples of Monte Carlo arithmetic, because in a single run errors may cancel.
+// The distance between results on the verifier and in f64 that rounding causes, computed on demand: in f32, and in
+// samples of Monte Carlo arithmetic, because errors of a single run may cancel.
 class Rounding {
  public:
   using Results = std::function<TensorMap(Arithmetic)>;
@@ -198,7 +198,7 @@ class Comparing {
     r.results = check_pass(outside.results);
   }
 
-  // Of the whole update where there are some: it holds the pass.
+  // Verifies the whole update if there are updates: it contains the pass.
   void verify_nodes(std::size_t k) {
     BackendResult& r = comparison_.backends[k];
     const bool differs = worst_of(r.results) != nullptr;

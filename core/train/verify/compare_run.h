@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `compare` runs on each backend: a pass over one batch, and training updates.
+// The work that `compare` runs on each backend: a pass over one batch, and training updates.
 #pragma once
 
 #include <map>

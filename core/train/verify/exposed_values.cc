@@ -17,7 +17,7 @@ struct Exposed {
   std::vector<std::pair<std::string, ValueId>> values;  // of `graph`
 };
 
-// What a loop says of its body.
+// Properties of a loop's body that decide which of its values can be exposed.
 struct ExposedBody {
   std::size_t n_states = 0;
   std::vector<bool> rows;  // packed: which inputs have the batch as axis 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished training run is told: whether it diverged, and whether simple baselines do better.
+// Checks at the end of a training run: divergence, and baselines that do better.
 #pragma once
 
 #include <optional>

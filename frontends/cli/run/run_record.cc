@@ -92,7 +92,7 @@ void read_log(RunRecord& run, const std::string& text) {
   }
 }
 
-// What the table of a config says of a model, in one line.
+// Describes the model of a config in one line.
 class ModelText {
  public:
   explicit ModelText(const std::vector<TomlEntry>& entries) : entries_(entries) {}
