@@ -14,8 +14,6 @@ namespace unroll {
 
 namespace {
 
-using Kind = ProgramKey::Kind;
-
 std::string signature(const std::vector<NamedType>& list) {
   std::string text;
   for (const NamedType& n : list) text += n.name + ":" + n.type.text() + ";";
@@ -87,11 +85,11 @@ class EvaluationOrder {
 
 }  // namespace
 
-CompiledProgram Evaluator::compiled(const Batch& batch, Kind kind) {
-  const EvaluationGraph graph = kind == Kind::prediction
+CompiledProgram Evaluator::compiled(const Batch& batch, ProgramKind kind) {
+  const EvaluationGraph graph = kind == ProgramKind::prediction
                                     ? build_prediction(task_, batch)
-                                    : build_evaluation(task_, batch, kind == Kind::evaluation_with_counts);
-  if (kind != Kind::prediction) require_metrics(metrics_, graph.metrics);
+                                    : build_evaluation(task_, batch, kind == ProgramKind::evaluation_with_counts);
+  if (kind != ProgramKind::prediction) require_metrics(metrics_, graph.metrics);
   require_parameters(tensors_.parameters(), graph.parameters, batch);
   std::unique_ptr<DeviceTensors>& states = states_[signature(graph.buffers)];
   if (!states) states = std::make_unique<DeviceTensors>(programs_.backend());
@@ -100,7 +98,7 @@ CompiledProgram Evaluator::compiled(const Batch& batch, Kind kind) {
   return {.program = programs_.compile(*graph.graph, sources), .states = states.get()};
 }
 
-TensorMap Evaluator::run(const Batch& batch, Kind kind) {
+TensorMap Evaluator::run(const Batch& batch, ProgramKind kind) {
   const ProgramKey key{.kind = kind, .shapes = shapes_of(batch)};
   CompiledProgram& e = programs_.get(key, [&] { return compiled(batch, kind); });
   if (batch.starts_stream)
@@ -128,7 +126,7 @@ EvaluateResult Evaluator::evaluate(Split split, std::int64_t at_most, std::int64
   for (std::int64_t at = own.begin; at < own.end; ++at) {
     stages_.tell({"evaluating", at - own.begin, own.size()});
     const TensorMap results = run(task_.batch(split, seed_, 0, order.batch(at)),
-                                  counts ? Kind::evaluation_with_counts : Kind::evaluation);
+                                  counts ? ProgramKind::evaluation_with_counts : ProgramKind::evaluation);
     const auto report = results.at(k_report).values<float>();
     reports.insert(reports.end(), report.begin(), report.end());
     for (const auto& [name, tensor] : results)
@@ -148,7 +146,7 @@ EvaluateResult Evaluator::evaluate(Split split, std::int64_t at_most, std::int64
 EvaluateResult Evaluator::evaluate(std::span<const Batch> batches) {
   std::vector<float> reports;
   for (const Batch& batch : batches) {
-    const TensorMap results = run(batch, Kind::evaluation);
+    const TensorMap results = run(batch, ProgramKind::evaluation);
     const auto report = results.at(k_report).values<float>();
     reports.insert(reports.end(), report.begin(), report.end());
   }
@@ -157,7 +155,7 @@ EvaluateResult Evaluator::evaluate(std::span<const Batch> batches) {
 
 TensorMap Evaluator::predict(const Batch& batch) {
   TensorMap outputs;
-  for (auto& [name, tensor] : run(batch, Kind::prediction))
+  for (auto& [name, tensor] : run(batch, ProgramKind::prediction))
     outputs.emplace(name.substr(std::string_view(k_output_prefix).size()), tensor);
   return outputs;
 }

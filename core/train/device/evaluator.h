@@ -33,8 +33,8 @@ class Evaluator {
   std::size_t state_bytes() const;
 
  private:
-  TensorMap run(const Batch& batch, ProgramKey::Kind kind);
-  CompiledProgram compiled(const Batch& batch, ProgramKey::Kind kind);
+  TensorMap run(const Batch& batch, ProgramKind kind);
+  CompiledProgram compiled(const Batch& batch, ProgramKind kind);
   EvaluateResult result_of(std::span<const float> reports) const;  // of batches, one behind the other
 
   const Task& task_;

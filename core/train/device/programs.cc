@@ -14,10 +14,8 @@ namespace unroll {
 
 namespace {
 
-using Kind = ProgramKey::Kind;
-
 bool reads_batch_of_update(const ProgramKey& key) {
-  return key.kind == Kind::update && key.phase != Phase::exchange && key.phase != Phase::step;
+  return key.kind == ProgramKind::update && key.phase != Phase::exchange && key.phase != Phase::step;
 }
 
 // Adds the sums "accumulated.<i + 1>.*" to the sums "accumulated.<i>.*".
@@ -139,7 +137,7 @@ std::vector<ProgramInfo> ProgramCache::updates() const {
 std::vector<ProgramInfo> ProgramCache::evaluations() const {
   std::vector<ProgramInfo> all;
   for (const auto& [key, compiled] : programs_)
-    if (key.kind == Kind::evaluation) all.push_back(info(key, *compiled.program));
+    if (key.kind == ProgramKind::evaluation) all.push_back(info(key, *compiled.program));
   return all;
 }
 
@@ -182,11 +180,11 @@ CompiledProgram UpdatePrograms::compiled(Phase phase, const Batch& like, const U
 BoundProgram& UpdatePrograms::sum(std::size_t i) {
   const TensorSource source{&tensors_.accumulated()};
   const auto build = [&] { return CompiledProgram{cache_.compile(*sum_graph(i, parts_), std::span(&source, 1))}; };
-  return *cache_.get({.kind = Kind::sum, .number = static_cast<std::int64_t>(i)}, build).program;
+  return *cache_.get({.kind = ProgramKind::sum, .number = static_cast<std::int64_t>(i)}, build).program;
 }
 
 CompiledProgram& UpdatePrograms::statistics(Phase phase, const Batch& like, const UpdateShare& share) {
-  const ProgramKey key{Kind::statistics, phase, shapes_of(like), share.micro_batches};
+  const ProgramKey key{ProgramKind::statistics, phase, shapes_of(like), share.micro_batches};
   return cache_.get(key, [&] {
     StatisticsGraph graph = build_statistics(task_, like, config_, phase, share);
     return CompiledProgram{.program = cache_.compile(*graph.training.graph, sources()),

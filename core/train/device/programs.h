@@ -69,10 +69,11 @@ class BoundProgram {
   Bindings bindings_;
 };
 
+enum class ProgramKind : std::uint8_t { update, sum, statistics, evaluation, evaluation_with_counts, prediction };
+
 // Identifies a program of a model.
 struct ProgramKey {
-  enum class Kind : std::uint8_t { update, sum, statistics, evaluation, evaluation_with_counts, prediction };
-  Kind kind = Kind::update;
+  ProgramKind kind = ProgramKind::update;
   Phase phase = Phase::whole;  // of updates and statistics
   std::string shapes = {};     // of the batch; empty if the program reads none
   std::int64_t number = 0;     // micro-batches of the update; of a sum, the place of its left operand

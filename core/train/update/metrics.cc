@@ -31,9 +31,9 @@ double formed(MetricForm form, double ratio) {
 }  // namespace
 
 std::size_t n_sums(std::span<const MetricLayout> layout) {
-  std::size_t n = 0;
-  for (const MetricLayout& m : layout) n += 2 * static_cast<std::size_t>(m.parts);
-  return n;
+  std::int64_t n = 0;
+  for (const MetricLayout& m : layout) n += 2 * m.parts;
+  return static_cast<std::size_t>(n);
 }
 
 MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const double> sums) {

@@ -11,6 +11,7 @@
 #include "core/ir/ops/unary_ops.h"
 #include "core/support/formats.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 #include "unroll/ir/row_sums.h"
 #include "unroll/support/error.h"
 
@@ -235,14 +236,14 @@ Bounded append_row_op(Graph& target, const Node& node, BoundedOperands in, bool 
 // The body of a fused node or a fused reduction.
 std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<const Value> operands, bool flushes) {
   const Graph& body = *group.body;
-  std::vector<Bounded> values(body.nodes().size());
+  PerNode<Bounded> values(body);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
+    values[body.inputs()[i].value.node] = {operands[i], {}};
   for (std::size_t id = 0; id < values.size(); ++id) {
     const Node& node = body.nodes()[id];
     if (node.op == Op::input) continue;
     std::vector<Bounded> in;
-    for (const ValueId& v : node.inputs) in.push_back(values[static_cast<std::size_t>(v.node)]);
+    for (const ValueId& v : node.inputs) in.push_back(values[v.node]);
     values[id] = node.op == Op::constant ? Bounded{append_wide(target, node, {})[0], {}}
                  : is_row_op(body, node) && !is_elementwise(node.op)
                      ? append_row_op(target, node, in, flushes)
@@ -250,7 +251,7 @@ std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<co
   }
   std::vector<Bounded> results;
   for (const NamedValue& output : body.outputs()) {
-    results.push_back(values[static_cast<std::size_t>(output.value.node)]);
+    results.push_back(values[output.value.node]);
     const std::int64_t n = group.op == Op::fused_reduction ? rows_per_sum(group, results.size() - 1) : 0;
     if (n == 0) continue;
     const Value x = results.back().value;

@@ -115,8 +115,8 @@ struct Evaluated {
   bool is_finite() const { return std::isfinite(result.loss); }
 };
 
-Evaluated evaluate(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
-                   Backend& backend, Activity& busy) {
+Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
+                       Backend& backend, Activity& busy) {
   const Split split = split_of(options.split);
   TrainerOptions how = trainer_options(run.config);
   how.stage = busy.stages();
@@ -162,7 +162,7 @@ int execute(const EvalArguments& options) {
     throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  const Evaluated e = evaluate(options, run, task, *backend, busy);
+  const Evaluated e = evaluate_run(options, run, task, *backend, busy);
   busy.finish();
   print_notes(*task, split_of(options.split));
   Report report;
