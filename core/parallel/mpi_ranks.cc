@@ -16,6 +16,7 @@
 #include "core/parallel/lost_rank.h"
 #include "core/parallel/mpi_library.h"
 #include "core/parallel/watched_call.h"
+#include "core/support/elapsed.h"
 #include "unroll/support/result.h"
 
 namespace unroll {
@@ -23,7 +24,6 @@ namespace unroll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int k_data = 1, k_failure = 2, k_roll_call = 3;  // tags
 constexpr std::size_t k_largest = 1 << 30;         // bytes of one message: counts of MPI are int
