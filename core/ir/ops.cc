@@ -72,7 +72,8 @@ Ints Axes::of(int rank, std::string_view who) const {
     for (int axis = 0; axis < rank; ++axis) axes.push_back(axis);
   for (std::int64_t& axis : axes) {
     if (axis < -rank || axis >= rank)
-      throw Error(ErrorKind::shape, who, "axis " + std::to_string(axis) + " is outside of rank " + std::to_string(rank));
+      throw Error(ErrorKind::shape, who,
+                  "axis " + std::to_string(axis) + " is outside of rank " + std::to_string(rank));
     axis = axis < 0 ? axis + rank : axis;
   }
   std::ranges::sort(axes);

@@ -12,15 +12,15 @@ namespace unroll {
 // Sizes of a built-in layer: G gates, H hidden, P output, D directions.
 struct BuiltInWidths {
   std::int64_t gates, hidden, output, directions;
-  static BuiltInWidths of(Op cell, const RecurrentOptions& options);
+  static BuiltInWidths of(Op cell, const RecurrentModelOptions& options);
 };
 
 // Of `options.layers` layers from number `first` on, in the order of a composite; what reads x is `inputs` wide. In
 // training weight_hh is what weight_drop leaves of it.
 std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t inputs, int first,
-                                       const RecurrentLayerOptions& options);
+                                       const RecurrentModelOptions& options);
 
 // The same parameters and the same function, with recurrent_dropout.
-Cell built_in_cell(Op cell, const RecurrentLayerOptions& options);
+Cell built_in_cell(Op cell, const RecurrentModelOptions& options);
 
 }  // namespace unroll
