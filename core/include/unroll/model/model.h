@@ -113,8 +113,8 @@ struct CellLayerResult {
 // Stacked layers of options.cell on x [T,B,I]. `initial`: one [L*D,B,size] per shape of recurrent_state_shapes, or
 // empty for zeros; an lstm has two states, h and c. lengths i32 [B]. reset b8 [T,B]: where true, the row's states are
 // set to zero before the step; not supported with lengths or two directions. Parameters of rnn, gru and lstm:
-// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse". Throws Error(usage) on an unknown
-// cell, with a list of the known ones, and on options the cell does not support.
+// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse". Throws Error(usage) on
+// an unknown cell, with a list of the known ones, and on options the cell does not support.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                            ValueList initial = {}, Value lengths = {}, Value reset = {});
 // The same of a cell of your own. Parameter names end in _l0, _l1_reverse, ...
