@@ -93,7 +93,7 @@ Value dot_scores(Value q, Value k, Value mask) {
   const int rank = k.rank();
   const Value scores = matmul(q, zero_unless(is_finite(k), k), {.a = false, .b = true});
   const Value broken = any(not_finite(k), rank - 1);  // [...,S,1]
-  Ints order(static_cast<std::size_t>(rank));
+  Ints order(rank);
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[order.size() - 2], order.back());
   return select(transpose(broken, order), scalar_like(scores, std::nan("")), scores);

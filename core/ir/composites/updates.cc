@@ -139,8 +139,8 @@ void require_all_reduce(const ShapeQuery& q) {
 Values all_reduce_body(Inputs in, const Attributes& attributes) {
   std::vector<Value> sums(in.begin(), in.end());
   for (const SumStep& step : sum_steps(own_blocks(attributes)))
-    sums[static_cast<std::size_t>(step.left)] =
-        sums[static_cast<std::size_t>(step.left)] + sums[static_cast<std::size_t>(step.right)];
+    sums[step.left] =
+        sums[step.left] + sums[step.right];
   return {sums[0]};
 }
 bool all_reduce_needs_kernel(const Attributes& attributes) { return attributes.get<std::int64_t>("ranks") > 1; }

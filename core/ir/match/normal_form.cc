@@ -26,9 +26,9 @@ class Forms {
   std::vector<Known> outputs(const Graph& graph, const std::vector<Known>& inputs) {
     std::vector<std::vector<Known>> known(graph.nodes().size());
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      known[static_cast<std::size_t>(graph.inputs()[i].value.node)] = {inputs[i]};
+      known[graph.inputs()[i].value.node] = {inputs[i]};
     const auto at = [&](const ValueId& id) {
-      return known[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+      return known[id.node][id.output];
     };
     for (std::size_t n = 0; n < known.size(); ++n) {
       const Node& node = graph.nodes()[n];

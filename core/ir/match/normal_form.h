@@ -50,7 +50,7 @@ class Atoms {
     if (is_new) atoms_.push_back(std::move(atom));
     return at->second;
   }
-  const Atom& operator[](int id) const { return atoms_[static_cast<std::size_t>(id)]; }
+  const Atom& operator[](int id) const { return atoms_[id]; }
   std::size_t size() const { return atoms_.size(); }
 
  private:

@@ -134,10 +134,10 @@ void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
                                         std::to_string(n));
   std::vector<bool> done(outputs.size(), false);
   for (const std::int64_t k : sums) {
-    q.require(k >= 0 && k < static_cast<std::int64_t>(outputs.size()) && !done[static_cast<std::size_t>(k)],
+    q.require(k >= 0 && k < static_cast<std::int64_t>(outputs.size()) && !done[k],
               "sums must name different outputs; got " + std::to_string(k));
-    done[static_cast<std::size_t>(k)] = true;
-    Type& type = outputs[static_cast<std::size_t>(k)];
+    done[k] = true;
+    Type& type = outputs[k];
     if (type.dtype == DType::b8 || is_half(type.dtype))
       q.fail_type("output " + std::to_string(k) + " is " + type.text() + ", which has no sums");
     type.shape = {rows / n, type.shape[type.shape.rank() - 1]};

@@ -160,7 +160,7 @@ class Analysis {
       for (const ValueId& id : n.inputs) {
         const bool moves = rows_[i] && permuted_[index(id)] && (is_elementwise(n.op) || n.op == Op::concat) &&
                            shape(index(id)).rank() == shape(i).rank();
-        Value value = map[index(id)][static_cast<std::size_t>(id.output)];
+        Value value = map[index(id)][id.output];
         if (live_[index(id)]) value = broadcast(constant(*target, Tensor::filled({DType::b8, {}}, 1)), value.shape());
         operands.push_back(moves ? gather(value, order) : value);
       }
@@ -168,7 +168,7 @@ class Analysis {
       else map[i] = target->append_copy(body_, n, operands);
     }
     for (const NamedValue& output : body_.outputs())
-      target->output(output.name, map[index(output.value)][static_cast<std::size_t>(output.value.output)]);
+      target->output(output.name, map[index(output.value)][output.value.output]);
     return drop_dead(*target);
   }
 

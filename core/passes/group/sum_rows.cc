@@ -47,36 +47,26 @@ bool sums_all_rows(const Graph& graph, const Node& node) {
 // Who reads each value: how many nodes and outputs, and how many of them are sums over all rows, or over the last axes
 // of the rows.
 class SumReads {
-  using Counts = std::vector<std::vector<int>>;  // [node][output]
-  static int& at(Counts& counts, const ValueId& id) {
-    return counts[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-  static int at(const Counts& counts, const ValueId& id) {
-    return counts[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-
  public:
-  explicit SumReads(const Graph& graph) : uses_(count_uses(graph)), all_(uses_), last_(uses_) {
-    for (auto* sums : {&all_, &last_})
-      for (auto& node : *sums) std::fill(node.begin(), node.end(), 0);
+  explicit SumReads(const Graph& graph) : uses_(count_uses(graph)), all_(graph), last_(graph) {
     for (const Node& node : graph.nodes()) {
       const Index rows = summed_rows(graph, node);
       if (rows == 0) continue;
       const ValueId id = node.inputs[0];
-      ++at(last_, id);
-      if (sums_all_rows(graph, node)) ++at(all_, id);
+      ++last_[id];
+      if (sums_all_rows(graph, node)) ++all_[id];
       fewest_[id] = std::gcd(fewest_[id], rows);
     }
   }
-  int uses(const ValueId& id) const { return at(uses_, id); }
-  bool only_sums_of_all(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(all_, id); }
-  bool only_sums(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(last_, id); }
-  bool some_sums_of_all(const ValueId& id) const { return at(all_, id) > 0; }
+  int uses(const ValueId& id) const { return uses_[id]; }
+  bool only_sums_of_all(const ValueId& id) const { return uses(id) > 0 && uses(id) == all_[id]; }
+  bool only_sums(const ValueId& id) const { return uses(id) > 0 && uses(id) == last_[id]; }
+  bool some_sums_of_all(const ValueId& id) const { return all_[id] > 0; }
   // What divides the numbers of rows that the sums of a value add up.
   Index summed(const ValueId& id) const { return fewest_.at(id); }
 
  private:
-  Counts uses_, all_, last_;
+  PerValue<int> uses_, all_, last_;
   std::map<ValueId, Index> fewest_;
 };
 
@@ -84,7 +74,7 @@ class SumReads {
 bool may_sum(const Graph& graph, const ValueId& id) {
   const Node& node = graph.node(id.node);
   const Type& type = graph.type(id);
-  if (node.op != Op::fused_reduction || rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0) return false;
+  if (node.op != Op::fused_reduction || rows_per_sum(node, id.output) > 0) return false;
   return type.dtype != DType::b8 && !is_half(type.dtype);
 }
 
@@ -177,7 +167,7 @@ class RowSums {
     const SumReads reads(body);
     Summed results;  // of groups in the body
     std::set<std::int32_t> dropped;  // sums of what a group adds up already
-    for (std::size_t k = static_cast<std::size_t>(l.n_states); k < at.node.outputs.size(); ++k) {
+    for (std::size_t k = l.n_states; k < at.node.outputs.size(); ++k) {
       const ValueId value = body.outputs()[k].value;
       if (!reads_.only_sums_of_all({at.id, static_cast<std::int32_t>(k)}) || reads.uses(value) != 1) continue;
       if (may_sum(body, value)) results[value] = leading_axes(body.type(value).shape).elements();
@@ -196,7 +186,7 @@ class RowSums {
   }
   static bool is_summed(const Graph& graph, const ValueId& id) {
     const Node& node = graph.node(id.node);
-    return node.op == Op::fused_reduction && rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0;
+    return node.op == Op::fused_reduction && rows_per_sum(node, id.output) > 0;
   }
 
   void note(const Graph& graph, const Summed& results, std::int32_t group) {

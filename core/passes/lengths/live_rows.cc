@@ -57,7 +57,7 @@ RowBody LiveRows::body_of(std::size_t i) const {
   if (l.has_lengths || l.has_reset || l.packed || l.steps != mask_.steps || l.steps == 0) return {};
   std::vector<bool> masks(node(i).inputs.size(), false);
   for (int k = l.n_states; k < l.n_states + l.n_sequences; ++k)
-    masks[static_cast<std::size_t>(k)] = mask_of(graph_, node(i).inputs[static_cast<std::size_t>(k)]) == mask_;
+    masks[k] = mask_of(graph_, node(i).inputs[k]) == mask_;
   if (std::find(masks.begin(), masks.end(), true) == masks.end()) return {};
   return row_body(node(i), masks, mask_.batch, order_);
 }
@@ -143,7 +143,7 @@ void LiveRows::find_zeros() {
     }
   }
 }
-bool LiveRows::is_zero(const ValueId& id) const { return zero_[index(id)][static_cast<std::size_t>(id.output)]; }
+bool LiveRows::is_zero(const ValueId& id) const { return zero_[index(id)][id.output]; }
 
 // What loops leave out is zero, and what follows from it is computed all the same.
 void LiveRows::find_bounds() {
@@ -160,7 +160,7 @@ void LiveRows::find_bounds() {
     }
     std::vector<EndedBounds> operands;
     for (const ValueId& id : node(i).inputs)
-      operands.push_back(bounds_[index(id)][static_cast<std::size_t>(id.output)]);
+      operands.push_back(bounds_[index(id)][id.output]);
     bounds_[i][0] = ended_bounds(graph_, static_cast<std::int32_t>(i), operands);
   }
 }
@@ -169,9 +169,9 @@ void LiveRows::find_bounds() {
 bool LiveRows::keeps_finite(std::size_t i) {
   if (order_ != RowOrder::given) return true;
   for (const ValueId& id : node(i).inputs) {
-    const EndedBounds& bounds = bounds_[index(id)][static_cast<std::size_t>(id.output)];
+    const EndedBounds& bounds = bounds_[index(id)][id.output];
     if (bounds.is_finite()) continue;
-    bodies_[static_cast<std::size_t>(bounds.loop)] =
+    bodies_[bounds.loop] =
         RowBody::no(node_text(graph_.node(bounds.cause)) + " behind it may be infinite where a row has ended");
     return false;
   }
@@ -189,7 +189,7 @@ bool LiveRows::sums_rows(std::size_t i) const {
   const int rows = row_axes(shape(n.inputs[0]));
   if (rows == 0 || static_cast<int>(axes.size()) < rows) return false;
   for (int axis = 0; axis < rows; ++axis)
-    if (axes[static_cast<std::size_t>(axis)] != axis) return false;
+    if (axes[axis] != axis) return false;
   return true;
 }
 

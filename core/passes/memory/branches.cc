@@ -50,7 +50,7 @@ class BranchFinder {
       layer_[i] = is_loop(nodes_[i]) ? 2 * depth + 1 : 2 * depth;
       if (!is_loop(nodes_[i])) continue;
       loops.resize(std::max(loops.size(), static_cast<std::size_t>(depth) + 1));
-      loops[static_cast<std::size_t>(depth)].push_back(i);
+      loops[depth].push_back(i);
     }
     for (const auto& same : loops) {
       if (same.size() < 2) continue;
@@ -66,7 +66,7 @@ class BranchFinder {
     for (const std::size_t user : users_[i]) {
       if (layer_[user] > layer_[i] + 1) continue;
       const BranchOf its = of_[user];
-      if (its.fork < 0 || fork_layers_[static_cast<std::size_t>(its.fork)] != layer_[i] + 1) return;
+      if (its.fork < 0 || fork_layers_[its.fork] != layer_[i] + 1) return;
       if (all.fork >= 0 && !(its == all)) return;
       all = its;
     }
@@ -78,7 +78,7 @@ class BranchFinder {
     BranchOf all;
     for (const ValueId& id : nodes_[i].inputs) {
       const BranchOf its = of_[index(id)];
-      const bool in_fork = its.fork >= 0 && fork_layers_[static_cast<std::size_t>(its.fork)] == layer_[i] - 1;
+      const bool in_fork = its.fork >= 0 && fork_layers_[its.fork] == layer_[i] - 1;
       if (!in_fork && layer_[index(id)] >= layer_[i] - 1) return;
       if (!in_fork) continue;
       if (all.fork >= 0 && !(its == all)) return;
@@ -181,14 +181,14 @@ std::vector<Fork> neighboring_branches(const Graph& graph) {
   std::vector<Fork> forks;
   const std::vector<BranchOf> of = find_branches(graph);
   std::vector<std::int32_t> nodes_in(of.size() + 1, 0);
-  for (const BranchOf& b : of) ++nodes_in[static_cast<std::size_t>(b.fork + 1)];
+  for (const BranchOf& b : of) ++nodes_in[b.fork + 1];
   for (std::size_t i = 0; i < of.size();) {
     Fork fork{{static_cast<std::int32_t>(i)}};
     std::size_t end = i + 1;
     for (; end < of.size() && of[end].fork == of[i].fork && of[end].branch >= of[end - 1].branch; ++end)
       if (of[end].branch != of[end - 1].branch) fork.bounds.push_back(static_cast<std::int32_t>(end));
     fork.bounds.push_back(static_cast<std::int32_t>(end));
-    const bool whole = static_cast<std::size_t>(nodes_in[static_cast<std::size_t>(of[i].fork + 1)]) == end - i;
+    const bool whole = static_cast<std::size_t>(nodes_in[of[i].fork + 1]) == end - i;
     if (of[i].fork >= 0 && whole) forks.push_back(std::move(fork));
     i = end;
   }
@@ -199,10 +199,10 @@ std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std:
   auto target = std::make_shared<Graph>();
   std::vector<std::vector<Value>> map(graph.nodes().size());
   const auto at = [&](const ValueId& id) {
-    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return map[id.node][id.output];
   };
   for (const NamedValue& input : graph.inputs())
-    map[static_cast<std::size_t>(input.value.node)] = {target->input(input.name, graph.type(input.value))};
+    map[input.value.node] = {target->input(input.name, graph.type(input.value))};
   for (const std::size_t i : order) {
     if (!map[i].empty()) continue;
     const Node& node = graph.nodes()[i];
