@@ -36,8 +36,8 @@ Origin nested(const Origin& outer, const Origin& inner) {
   return origin;
 }
 
-// Of a node that was appended outside of all scopes. Of the operands in the latest phase, an input of the graph counts
-// first: it is a parameter.
+// The origin of a node that was appended outside of all scopes: that of its operands in the latest phase. Inputs of the
+// graph come first, because they are parameters.
 Origin origin_of_operands(const Graph& graph, const std::vector<ValueId>& inputs) {
   Origin origin;
   bool of_input = false;

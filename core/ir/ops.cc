@@ -21,8 +21,8 @@ Ints ints(const Shape& shape) { return {shape.begin(), shape.end()}; }
 // A negative axis counts from the end.
 std::int64_t from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-// x with zeros where a mask is not set. What is computed element by element is computed again from operands that are
-// hidden too: the gradient of (p - t)^2 is NaN at a missing target t, and stays so times zero.
+// x with zeros where a mask is not set. Elementwise ops are computed again from masked operands: the gradient of
+// (p - t)^2 is NaN at a missing target t, and stays NaN times zero.
 class Seen {
  public:
   explicit Seen(Value mask) : mask_(mask) {}

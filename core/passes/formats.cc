@@ -16,7 +16,7 @@ namespace unroll {
 
 namespace {
 
-// How a value is read.
+// Demands of readers.
 enum Demand : unsigned {
   k_wide = 1,
   k_narrow = 2,
@@ -38,7 +38,7 @@ bool is_wide_row(const Type& step) {
   return step.dtype == DType::f32 && step.shape.rank() > 0 && step.shape[step.shape.rank() - 1] > 1;
 }
 
-// What is narrow at the border of a scan's body: [input], [output].
+// Flags of the inputs and outputs of a scan's body that are narrow.
 struct Border {
   std::vector<bool> inputs, outputs;
 };
@@ -73,7 +73,7 @@ class Demands {
       if (is_f32_product(graph_, node) && i < 2) demand = k_narrow;
       else if (node.op == Op::reduce_sum) demand = k_either;
       else if (is_move(node.op)) demand = result;
-      // Of a table only some rows may be read.
+      // A gather may read only some rows of its table.
       else if (node.op == Op::gather && i == 0 && only_narrow(result) && reads_most(node)) demand = k_narrow;
       add(node.inputs[i], demand);
     }
@@ -198,8 +198,8 @@ class Assign {
   void keep(std::int32_t n, const std::vector<Value>& results, bool is_narrow = false) {
     for (std::size_t k = 0; k < results.size(); ++k) keep({n, static_cast<std::int32_t>(k)}, results[k], is_narrow);
   }
-  // A sum reads a value as it is stored. What readers want decides that, not which of them comes first: compilers
-  // append the operands of one expression in different orders.
+  // A sum reads a value as it is stored. Demands decide that, not the order of the readers: compilers append the
+  // operands of one expression in different orders.
   bool sums_narrow(ValueId id) {
     const bool is_at_hand = op_info(source_.node(id.node).op).kind == OpKind::source;
     return forms(id).made_narrow || (format_.storage && !is_at_hand && only_narrow(demands_.of(id)));

@@ -18,7 +18,7 @@ namespace {
 using Values = std::vector<Value>;
 using Inputs = std::span<const Value>;
 
-// Which inputs are slots and which is lr.
+// Checks the types of the slots and of lr, given by their positions among the inputs.
 void require_update(const ShapeQuery& q, std::initializer_list<std::size_t> slots, std::size_t lr) {
   q.require_float(0);
   q.require_dtype(1, q.in(0).dtype, "gradient");
@@ -135,7 +135,7 @@ void require_all_reduce(const ShapeQuery& q) {
   q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " blocks for these leaves; got " +
                                            std::to_string(q.inputs.size()));
 }
-// Of one rank. The others need a kernel that exchanges.
+// The definition for one rank. Several ranks need a kernel that exchanges.
 Values all_reduce_body(Inputs in, const Attributes& attributes) {
   std::vector<Value> sums(in.begin(), in.end());
   for (const SumStep& step : sum_steps(own_blocks(attributes)))

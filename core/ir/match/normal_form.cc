@@ -140,7 +140,7 @@ class Forms {
     return {{{intern(std::move(atom))}, 1.0}};
   }
 
-  // Which of x and -x stands for both: products with matrices decide, then products, then the rest.
+  // True if x rather than -x stands for both. Products with matrices decide, then products, then the rest.
   bool is_positive(const Polynomial& x) const {
     double with_matrix = 0, of_several = 0, of_one = 0;
     for (const auto& [monomial, coefficient] : x) {

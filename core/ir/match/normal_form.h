@@ -24,7 +24,7 @@ struct MatrixPart {
   auto operator<=>(const MatrixPart&) const = default;
 };
 
-// What a monomial is a product of; each is a row of some width, or of width 1 and then the same for every element.
+// A factor of a monomial: a row of some width. A row of width 1 is the same for every element.
 struct Atom {
   enum class Kind : std::uint8_t { part, product, function };
   Kind kind = Kind::part;

@@ -30,7 +30,7 @@ constexpr Form k_forms[] = {
 };
 constexpr std::size_t k_most_nodes = 1024;
 
-// What is known of the loop before anything is compared.
+// Facts about the loop that need no comparison.
 struct Subject {
   const Graph& graph;
   const Node& node;

@@ -122,7 +122,7 @@ class Unifier {
     return assign(p, s, goals, next);
   }
 
-  // What the atoms of a product are, in any order.
+  // The sorted kinds and ops of the atoms of a product.
   static std::vector<std::pair<Atom::Kind, Op>> kinds(const Side& side, const Monomial& monomial) {
     std::vector<std::pair<Atom::Kind, Op>> result;
     for (const int a : monomial) result.emplace_back(side.atoms[a].kind, side.atoms[a].op);

@@ -56,8 +56,8 @@ void sink_loads(const Graph& graph, const PerNode<bool>& elementwise, PerNode<in
     }
 }
 
-// What is computed from inputs and scalars alone joins the group that reads it, however late: beta * v of Adam would go
-// through memory otherwise. All readers are of one depth, and the inputs are there anyway.
+// A node that is computed from inputs and scalars alone joins the group that reads it, however late: beta * v of Adam
+// would go through memory otherwise. All readers must have one depth.
 void sink_producers(const Graph& graph, const PerNode<bool>& elementwise, PerNode<int>& depth) {
   const auto nodes = graph.nodes();
   PerNode<int> readers(graph, -1);  // their depth; k_several: of more than one, or another op reads it

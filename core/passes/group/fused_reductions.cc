@@ -23,8 +23,8 @@ std::int64_t count_rows(const Graph& graph, const std::vector<int>& members) {
   return leading_axes(graph.node(members[0]).outputs[0].shape).elements();
 }
 
-// What only one unit reads, the slice of an input say, joins it wherever it stands: no cycle can come of it. It may be
-// a named output too.
+// A node that only one unit reads, such as the slice of an input, joins that unit wherever it stands: this makes no
+// cycle. The node may be a named output too.
 void pull_producers(const Graph& graph, const PerNode<bool>& by_rows, Units& units) {
   constexpr int k_nobody = -2, k_several = -1;
   PerNode<int> reader(graph, k_nobody);  // the unit that reads a node
@@ -79,7 +79,7 @@ std::shared_ptr<const Graph> with_row_reductions(const Graph& source, const Tuni
     const int last = x.rank() - 1;
     const Ints& axes = at.node.attributes.get<Ints>("axes");
     if (last < 1 || axes.empty() || axes.back() != last || x.shape().elements() == 0) return {};
-    const bool large = x.type().bytes() >= static_cast<std::size_t>(tuning.deferred_summand_bytes);
+    const bool large = std::cmp_greater_equal(x.type().bytes(), tuning.deferred_summand_bytes);
     if (axes.size() > 1 && (at.node.op != Op::reduce_sum || !large || !is_row_op(at.target, x.node()))) return {};
     if (axes.size() == 1 && at.node.attributes.get<bool>("keep")) return {};
     const Attributes kept{{"axes", Ints{last}}, {"keep", true}};
@@ -115,7 +115,7 @@ PerNode<bool> summed_nodes(const Graph& graph, const Tuning& tuning) {
   return summed;
 }
 
-// What row_units needs to know of a graph.
+// The graph, and the nodes that row_units may group.
 struct Rows {
   std::shared_ptr<const Graph> graph;
   PerNode<bool> by_rows;
@@ -173,10 +173,10 @@ std::map<ValueId, std::set<std::int32_t>> values_again(const Rows& rows, const T
       else if (!rows.join(from, i)) stays[from] = true;
     }
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(stays.size()); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool large = is_elementwise(rows.node(at).op) &&
-                       rows.node(at).outputs[0].bytes() >= static_cast<std::size_t>(tuning.hoisted_reduction_bytes) * 4;
-    if (!large || !rows.by_rows[at] || stays[at] || !goes[at]) continue;
+    const Node& node = graph.node(i);
+    const bool large = is_elementwise(node.op) &&
+                       std::cmp_greater_equal(node.outputs[0].bytes(), tuning.hoisted_reduction_bytes * 4);
+    if (!large || !rows.by_rows[i] || stays[i] || !goes[i]) continue;
     if (auto ops = ops_again(graph, i); !ops.empty()) again[{i, 0}] = std::move(ops);
   }
   return again;

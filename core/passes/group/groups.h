@@ -60,7 +60,7 @@ bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
 // A reduction over the last axis of so many rows at least: of enough for a fused reduction (fused_reductions.cc).
 bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
-// How many rows [L, W] each element of a sum over the last axes of L adds up; 0 for other nodes.
+// The number of rows [L, W] that each element of a sum over the last axes of L adds up; 0 for other nodes.
 std::int64_t summed_rows(const Graph& graph, const Node& node);
 
 }  // namespace unroll

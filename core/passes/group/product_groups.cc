@@ -26,7 +26,7 @@ struct Columns {
   Index first = 0, width = 0;
 };
 
-// What a movement of columns `from` reads; none when it changes their order, repeats them, or leaves out rows.
+// The columns that a movement of columns `from` reads. None if it changes their order, repeats them, or leaves out rows.
 std::optional<Columns> moved(const Graph& graph, const Node& node, Columns from, Index rows) {
   const Shape &x = graph.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
   if (node.op == Op::reshape) return from;
@@ -89,12 +89,12 @@ class Reads {
 
 // ---- groups
 
-// How an operand is read by results of shape `whole`, [m, units] in any number of axes.
+// The role of an operand for results of shape `whole`, [m, units] in any number of axes.
 Role role_of(const Shape& operand, const Shape& whole, Index units) {
   if (operand.elements() == 1) return Role::scalar;
   if (operand == whole) return Role::residual;
-  // Axes of the operand that repeat: all but the last ones for a bias, the last ones for a row. Where the axes of
-  // `whole` end in the units is found from behind.
+  // Axes of the operand that repeat: all but the last ones for a bias, the last ones for a row. The loop finds the
+  // axes of `whole` that are the units, from the last one on.
   Index columns = 1;
   int first = whole.rank();  // axes [first, rank) are the columns
   while (first > 0 && columns < units) columns *= whole[--first];

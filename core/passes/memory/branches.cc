@@ -31,7 +31,7 @@ class BranchFinder {
   std::vector<BranchOf> run() {
     find_layers();
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      for (const ValueId& id : nodes_[i].inputs) users_[index(id)].push_back(i);
+      for (const ValueId& id : nodes_[i].inputs) users_[id.node].push_back(i);
     for (std::size_t i = nodes_.size(); i-- > 0;)
       if (can_join(nodes_[i])) join_before(i);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -40,13 +40,12 @@ class BranchFinder {
   }
 
  private:
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
 
   void find_layers() {
     std::vector<std::vector<std::size_t>> loops;  // [depth]
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       int depth = 0;
-      for (const ValueId& id : nodes_[i].inputs) depth = std::max(depth, (layer_[index(id)] + 1) / 2);
+      for (const ValueId& id : nodes_[i].inputs) depth = std::max(depth, (layer_[id.node] + 1) / 2);
       layer_[i] = is_loop(nodes_[i]) ? 2 * depth + 1 : 2 * depth;
       if (!is_loop(nodes_[i])) continue;
       loops.resize(std::max(loops.size(), static_cast<std::size_t>(depth) + 1));
@@ -77,9 +76,9 @@ class BranchFinder {
   void join_after(std::size_t i) {
     BranchOf all;
     for (const ValueId& id : nodes_[i].inputs) {
-      const BranchOf its = of_[index(id)];
+      const BranchOf its = of_[id.node];
       const bool in_fork = its.fork >= 0 && fork_layers_[its.fork] == layer_[i] - 1;
-      if (!in_fork && layer_[index(id)] >= layer_[i] - 1) return;
+      if (!in_fork && layer_[id.node] >= layer_[i] - 1) return;
       if (!in_fork) continue;
       if (all.fork >= 0 && !(its == all)) return;
       all = its;
@@ -107,7 +106,7 @@ std::vector<std::size_t> order_nodes(const Graph& graph, const std::vector<Branc
     members[unit].push_back(i);
     if (of[i].fork < 0 || is_loop(graph.nodes()[i])) place[unit] = std::min(place[unit], i);
     for (const ValueId& id : graph.nodes()[i].inputs) {
-      const std::size_t from = unit_of(static_cast<std::size_t>(id.node));
+      const std::size_t from = unit_of(id.node);
       if (from == unit) continue;
       readers[from].push_back(unit);
       ++unmet[unit];
@@ -155,7 +154,7 @@ class EarlyOrder {
       const std::size_t i = open.back();
       open.pop_back();
       if (taken_.contains(i) || !needed.insert(i).second) continue;
-      for (const ValueId& from : nodes_[i].inputs) open.push_back(static_cast<std::size_t>(from.node));
+      for (const ValueId& from : nodes_[i].inputs) open.push_back(from.node);
       if (const auto fork = forks_.find(branches_[i].fork); fork != forks_.end())
         open.insert(open.end(), fork->second.begin(), fork->second.end());
     }
@@ -188,7 +187,7 @@ std::vector<Fork> neighboring_branches(const Graph& graph) {
     for (; end < of.size() && of[end].fork == of[i].fork && of[end].branch >= of[end - 1].branch; ++end)
       if (of[end].branch != of[end - 1].branch) fork.bounds.push_back(static_cast<std::int32_t>(end));
     fork.bounds.push_back(static_cast<std::int32_t>(end));
-    const bool whole = static_cast<std::size_t>(nodes_in[of[i].fork + 1]) == end - i;
+    const bool whole = std::cmp_equal(nodes_in[of[i].fork + 1], end - i);
     if (of[i].fork >= 0 && whole) forks.push_back(std::move(fork));
     i = end;
   }

@@ -28,7 +28,7 @@ struct Block {
   std::size_t offset = 0;
 };
 
-// Which nodes may run at once: those in different branches of one fork.
+// Finds nodes that may run at once: those in different branches of one fork.
 class Concurrency {
  public:
   Concurrency(std::size_t n_nodes, const std::vector<Fork>& forks) : of_(n_nodes + 1), forks_(forks) {
@@ -55,7 +55,7 @@ class Concurrency {
 // Greedy by size (Pisarchyk, Lee 2020, arXiv 2001.03288): the largest block first, each at the lowest offset that is
 // free during its lifetime.
 std::size_t place_blocks(std::vector<Block>& blocks, bool reuse, const Concurrency& concurrency) {
-  // Whether all that touches `a` is finished before anything touches `b`.
+  // True if all accesses to `a` are finished before the first one to `b`.
   const auto before = [&](const Block& a, const Block& b) {
     return a.last < b.first && !concurrency.at_once(a.last, b.first);
   };
@@ -152,7 +152,7 @@ class MemoryPlanner {
 
   void find_lifetimes() {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
-    life_.resize(static_cast<std::size_t>(n));
+    life_.resize(n);
     for (std::int32_t i = 0; i < n; ++i) life_[i].resize(graph_.node(i).outputs.size());
     for (std::int32_t i = 0; i < n; ++i) {
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
@@ -245,7 +245,7 @@ class MemoryPlanner {
   bool may_continue(const ValueId& result, const ValueId& operand) const {
     const Node& node = graph_.node(result.node);
     if (node.op != Op::fused_reduction) return same_index(node, operand);
-    return backend_.rows_in_place && rows_per_sum(node, static_cast<std::size_t>(result.output)) == 0 &&
+    return backend_.rows_in_place && rows_per_sum(node, result.output) == 0 &&
            is_whole(operand) && graph_.type(operand).shape == graph_.type(result).shape;
   }
 
@@ -268,7 +268,7 @@ class MemoryPlanner {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
     // All at once: an operand may be a view of a concat that comes later.
     for (const Node& node : graph_.nodes()) block_of_.emplace_back(node.outputs.size(), k_no_block);
-    scratch_block_.assign(static_cast<std::size_t>(n), k_no_block);
+    scratch_block_.assign(n, k_no_block);
     for (std::int32_t i = 0; i < n; ++i) {
       const Node& node = graph_.node(i);
       if (node.op == Op::input || node.op == Op::constant) continue;

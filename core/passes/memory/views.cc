@@ -19,8 +19,7 @@ bool is_dense(const Shape& shape, const Ints& strides) {
 }
 
 bool rows_are_dense(const Shape& shape, const Ints& strides) {
-  const auto r = static_cast<std::size_t>(shape.rank());
-  return r == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
+  return shape.rank() == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
 }
 
 bool takes_strides(const Node& reader, const Shape& shape, const Ints& strides) {
@@ -92,7 +91,7 @@ class ViewFinder {
     View view{from.root, from.start, from.strides.empty() ? dense_strides(x) : from.strides};
     switch (node.op) {
       case Op::slice: {
-        const auto axis = static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"));
+        const auto axis = node.attributes.get<std::int64_t>("axis");
         view.start += node.attributes.get<std::int64_t>("start") * view.strides[axis];
         break;
       }
@@ -130,7 +129,7 @@ class ViewFinder {
       const bool owns = at(views_, part).root == part && !is_viewed(part);
       const bool writes =
           is_elementwise(producer.op) || producer.op == Op::fused ||
-          (producer.op == Op::fused_reduction && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
+          (producer.op == Op::fused_reduction && rows_per_sum(producer, part.output) == 0);
       const bool row_dense = shape.rank() == 0 || strides.back() == 1 || shape[shape.rank() - 1] == 1;
       const bool once = std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
       if (owns && writes && row_dense && once && all_take(part, shape, strides))

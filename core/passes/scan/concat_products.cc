@@ -130,7 +130,7 @@ class Concat {
     const Node& add = node(id.node);
     return add.op == Op::add && graph_.type(add.inputs[0]).shape == shape && graph_.type(add.inputs[1]).shape == shape;
   }
-  // What is added up to make `id`; `members` gets the additions on the way.
+  // Appends the summands of `id` to `found`, and the additions on the way to `members`.
   void leaves(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
       std::vector<int>& members) const {
     if (!is_sum(id, shape) || !(is_root || used_once(id))) {
@@ -171,7 +171,7 @@ class Concat {
     }
     return groups;
   }
-  // What needs no state moves before the loop and must stay apart from what does.
+  // Products that need no state move before the loop, so they stay apart from those that do.
   bool needs_state(const ValueId& id) const { return needs_state_[id.node]; }
 
   // Sums over rows of values that lie side by side (bias gradients), each once.

@@ -18,7 +18,7 @@ namespace unroll {
 
 namespace {
 
-// What a state adds in each step: factors are values of the body, stacked over time by the scan.
+// The term that a state adds in each step. Factors are values of the body, stacked over time by the scan.
 struct Term {
   enum class Kind { sum, product, scatter } kind;
   std::vector<ValueId> factors;
@@ -111,7 +111,7 @@ Value moved(const Graph& body, const Term& term, Value total) {
 
 // Large terms that no other stack needs would go through memory for nothing. A sum over the batch (a layer norm's
 // weight gradient) is made in each step; small summands are reduced after the loop: a sum over rows binds them
-// together. What is as large as the state (the gradient of the keys that every step attends to) stays in the loop.
+// together. A term as large as the state, such as the gradient of the keys of attention, stays in the loop.
 void keep_large_terms(const Graph& body, std::int64_t steps, const Tuning& tuning,
                            std::vector<std::optional<Term>>& terms,
                            const std::function<bool(const ValueId&)>& is_sequence) {
@@ -162,7 +162,7 @@ void sum_whole_stacks(const Graph& body, std::vector<std::optional<Term>>& terms
   }
 }
 
-// What happened to a state that adds up something.
+// Logs the decision about a state that accumulates.
 void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term, bool large) {
   const ValueId self = body.inputs()[state].value;
   const Node& next = body.node(body.outputs()[state].value.node);

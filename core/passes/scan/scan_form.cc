@@ -27,7 +27,7 @@ bool reduces_rows(const Node& node) {
 }
 bool is_last_axis(const Node& node) { return axis_of(node) == node.outputs[0].shape.rank() - 1; }
 
-// Whether row r of every output depends on row r of states and sequences alone.
+// Checks that row r of every output depends on row r of states and sequences alone.
 class RowCheck {
  public:
   RowCheck(const Graph& body, const ScanForm& form, Index rows)
@@ -158,7 +158,7 @@ class Builder {
     return to.place != Storage::Place::arena || (to.offset >= from.offset && to.offset < from.offset + bytes);
   }
 
-  // Whether a worker's units of the node's results follow from its units of the operand. Values without units, such as
+  // True if a worker's units of the node's results follow from its units of the operand. Values without units, such as
   // one number per row, are computed by every worker.
   bool reads_own_units(std::int32_t id, std::size_t operand) const {
     const Node& node = graph_.node(id);
@@ -197,26 +197,25 @@ class Builder {
       state_of[graph_.inputs()[i].value.node] = i;
     for (std::int32_t id = 0; id < size(); ++id) {
       const Node& node = graph_.node(id);
-      const auto at = static_cast<std::size_t>(id);
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         const std::int32_t from = node.inputs[k].node;
         const bool crosses = !reads_own_units(id, k);
-        stage[at] = std::max(stage[at], stage[from] + (crosses && computed[from] ? 1 : 0));
-        computed[at] = computed[at] || computed[from];
+        stage[id] = std::max(stage[id], stage[from] + (crosses && computed[from] ? 1 : 0));
+        computed[id] = computed[id] || computed[from];
       }
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         const int state = state_of[node.inputs[k].node];
         if (state < 0 || reads_own_units(id, k)) continue;
         int& first = read_by_all[state];
-        first = first < 0 ? stage[at] : std::min(first, stage[at]);
+        first = first < 0 ? stage[id] : std::min(first, stage[id]);
       }
       if (!is_work(node, id)) {
-        if (node.op != Op::input && node.op != Op::constant && state_of[at] < 0 && !node.inputs.empty())
-          state_of[at] = state_of[node.inputs[0].node];  // a view of a state
+        if (node.op != Op::input && node.op != Op::constant && state_of[id] < 0 && !node.inputs.empty())
+          state_of[id] = state_of[node.inputs[0].node];  // a view of a state
         continue;
       }
-      computed[at] = true;
-      const auto s = static_cast<std::size_t>(stage[at]);
+      computed[id] = true;
+      const auto s = static_cast<std::size_t>(stage[id]);
       form_.stages.resize(std::max(form_.stages.size(), s + 1));
       form_.stages[s].nodes.push_back(id);
     }
@@ -226,7 +225,7 @@ class Builder {
     std::erase_if(form_.stages, [](const ScanForm::Stage& s) { return s.nodes.empty(); });
   }
 
-  // Whether a state that the next step reads by all workers is written after the last barrier before that read.
+  // True if a state that the next step reads by all workers is written after the last barrier before that read.
   bool carried_exchange(const std::vector<int>& stage, const std::vector<int>& read_by_all) const {
     const int last = static_cast<int>(form_.stages.size()) - 1;
     for (std::size_t i = 0; i < read_by_all.size(); ++i) {

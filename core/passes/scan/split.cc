@@ -94,7 +94,7 @@ class BodySplit : private BodyMoves {
     }
     move_unread(can, worth);
   }
-  // What nothing inside reads, because its readers have left, leaves too: a saved value that they are computed from.
+  // A node whose readers have all left the loop leaves too, such as a saved value that they are computed from.
   void move_unread(const PerNode<bool>& can, const PerNode<bool>& worth) {
     PerNode<bool> read(n(), false);
     for (std::size_t k = 0; is_state_output(k); ++k) read[body().outputs()[k].value.node] = true;

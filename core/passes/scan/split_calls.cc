@@ -65,14 +65,14 @@ class CallSplit : private BodyMoves {
           rows_alike.join(static_cast<int>(from), static_cast<int>(i));
       }
     PerNode<bool> reduces(n(), false);  // [set of rows_alike]
-    const auto set_of = [&](std::size_t i) { return static_cast<std::size_t>(rows_alike.root(static_cast<int>(i))); };
+    const auto set_of = [&](std::size_t i) { return rows_alike.root(static_cast<int>(i)); };
     for (std::size_t i = 0; i < n(); ++i)
       if (op_info(node(i).op).kind == OpKind::reduce) reduces[set_of(i)] = true;
     with_core_.assign(n(), false);
     for (std::size_t i = 0; i < n(); ++i)
       if (part(i) == Part::core || !(is_call(i) || is_free(i)) || reduces[set_of(i)]) with_core_[group(i)] = true;
   }
-  std::size_t group(std::size_t i) { return static_cast<std::size_t>(sets_.root(static_cast<int>(i))); }
+  int group(std::size_t i) { return sets_.root(static_cast<int>(i)); }
 
   // can_: a node that may move, with everything that it needs before the loop.
   void find_can() {
@@ -106,7 +106,7 @@ class CallSplit : private BodyMoves {
         (moves_[i] ? stacked : read)[id.node] = true;
     }
   }
-  // Of operands that only a moved node needs for all steps.
+  // Bytes of the operands that only this node needs for all steps.
   std::size_t new_stack_bytes(std::size_t i, const PerNode<bool>& stacked) const {
     std::size_t bytes = 0;
     for (const ValueId& id : node(i).inputs)
