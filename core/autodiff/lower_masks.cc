@@ -35,6 +35,7 @@ std::vector<Value> lower_masks(Graph& graph, std::int32_t id) {
   const Value lengths = std::exchange(parts.lengths, {}), reset = std::exchange(parts.reset, {});
   ScanBuilder loop(parts);
   Values inputs = loop.add_all(parts, *node.body);
+  const Values states(inputs.begin(), inputs.begin() + std::ssize(parts.states));
   Value live;
   if (lengths) live = loop.sequence(less(iota(graph, {steps, lengths.shape()[0]}, 0), lengths));
   if (reset) {
@@ -42,7 +43,6 @@ std::vector<Value> lower_masks(Graph& graph, std::int32_t id) {
     for (std::size_t i = 0; i < parts.states.size(); ++i)
       inputs[i] = select(over_rows(resets, inputs[i]), scalar_like(inputs[i], 0), inputs[i]);
   }
-  const Values states(inputs.begin(), inputs.begin() + std::ssize(parts.states));
   Values results = inline_graph(loop.step(), *node.body, inputs);
   for (std::size_t i = 0; live && i < results.size(); ++i)
     results[i] = select(over_rows(live, results[i]), results[i],

@@ -104,9 +104,10 @@ class Demands {
     }
     borders_.emplace(n, std::move(border));
   }
-  // The inputs of the body that are only read narrow. A state that is not stays wide at both ends, which may make others
+  // The inputs of the body that are only read narrow. Other states stay wide at both ends, which may make more of them
   // wide: again until nothing changes.
-  std::vector<bool> settle_states(const Graph& body, const ScanLayout& layout, std::vector<bool>& narrow_outputs) const {
+  std::vector<bool> settle_states(const Graph& body, const ScanLayout& layout,
+                                  std::vector<bool>& narrow_outputs) const {
     for (;;) {
       const Demands inside(body, stores_, narrow_outputs);
       std::vector<bool> narrow;

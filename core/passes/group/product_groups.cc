@@ -26,7 +26,7 @@ struct Columns {
   Index first = 0, width = 0;
 };
 
-// The columns that a movement of columns `from` reads. None if it changes their order, repeats them, or leaves out rows.
+// The columns that a movement of columns `from` reads. None if it reorders or repeats them, or leaves out rows.
 std::optional<Columns> moved(const Graph& graph, const Node& node, Columns from, Index rows) {
   const Shape &x = graph.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
   if (node.op == Op::reshape) return from;

@@ -23,7 +23,7 @@ struct EndedRow {
 // From what is known of the operands; `state` and `off` survive only what copies whole rows.
 EndedRow ended_row(const Graph& graph, const Node& node, const std::vector<EndedRow>& operands);
 
-// The order of rows of a loop without its mask: as given, or sorted by length. Sorted loops compute the first rows only.
+// The order of rows of a loop without its mask: as given, or by length. Sorted loops compute the first rows only.
 enum class RowOrder : std::uint8_t { given, by_length };
 
 struct RowBody {

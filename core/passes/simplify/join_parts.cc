@@ -55,7 +55,8 @@ Value same_slice(Value whole, const Node& part) {
 class JoinedLoop {
  public:
   explicit JoinedLoop(const RewriteNode& at)
-      : body_(*at.node.body), parts_(at.node, at.operands), n_states_(parts_.states.size()), loop_(parts_), target_(at.target) {}
+      : body_(*at.node.body), parts_(at.node, at.operands), n_states_(parts_.states.size()), loop_(parts_),
+        target_(at.target) {}
 
   // Empty if the loop reads and stacks no value in parts.
   std::vector<Value> run() {
