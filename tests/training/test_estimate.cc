@@ -21,8 +21,8 @@ using namespace unroll::testing;
 
 namespace {
 
-std::size_t worker(const RunEstimate& e, const std::string& name) {
-  for (const RunEstimate::Worker& p : e.memory)
+std::size_t part(const RunEstimate& e, const std::string& name) {
+  for (const RunEstimate::Part& p : e.memory)
     if (p.name == name) return p.bytes;
   return 0;
 }
@@ -161,19 +161,19 @@ TEST_CASE("memory is what the parts hold") {
   const auto backend = make_backend("cpu");
   std::size_t parameters = 0;
   for (const auto& [name, tensor] : Trainer(task, *backend, o).parameters()) parameters += tensor.bytes().size();
-  CHECK(worker(e, "parameters") == parameters);
-  CHECK(worker(e, "optimizer") == 2 * parameters);
-  CHECK(worker(e, "averages") == 0);
-  CHECK(worker(e, "arena") > 0);
+  CHECK(part(e, "parameters") == parameters);
+  CHECK(part(e, "optimizer") == 2 * parameters);
+  CHECK(part(e, "averages") == 0);
+  CHECK(part(e, "arena") > 0);
   CHECK(e.saved_bytes > 0);
-  CHECK(e.saved_bytes <= worker(e, "arena"));
+  CHECK(e.saved_bytes <= part(e, "arena"));
   std::size_t sum = 0;
-  for (const RunEstimate::Worker& p : e.memory) sum += p.bytes;
+  for (const RunEstimate::Part& p : e.memory) sum += p.bytes;
   CHECK(e.bytes == sum);
   CHECK(std::is_sorted(e.memory.begin(), e.memory.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; }));
 
   o.average.kind = Average::ema;
-  CHECK(worker(estimate_of(task, o), "averages") == parameters);
+  CHECK(part(estimate_of(task, o), "averages") == parameters);
   LanguageModelOptions twice = small_language_options();
   twice.steps *= 2;
   const double longer = static_cast<double>(estimate_of(small_language_model(twice), o).saved_bytes);
@@ -196,7 +196,7 @@ TEST_CASE("programs that take turns in one arena are estimated with one, those o
   DeviceModel together(task, *cpu, o), each(task, apart, o);
   std::size_t largest = 0, sum = 0;
   const auto arena_of = [](const DeviceModel& model) {
-    for (const RunEstimate::Worker& p : model.memory(0))
+    for (const RunEstimate::Part& p : model.memory(0))
       if (p.name == "arena") return p.bytes;
     return std::size_t{0};
   };
@@ -227,8 +227,8 @@ TEST_CASE("programs that take turns in one arena are estimated with one, those o
   Trainer(task, *cpu, run).fit();
   DeviceModel all(task, *cpu, o);
   for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) all.prepare(task->batch(Split::train, 0, 0, i));
-  CHECK(worker(e, "arena") > arena_of(all) / 2);
-  CHECK(worker(e, "arena") < 2 * arena_of(all));
+  CHECK(part(e, "arena") > arena_of(all) / 2);
+  CHECK(part(e, "arena") < 2 * arena_of(all));
 }
 
 TEST_CASE("a workspace that shrinks during the trial is counted as it is at its end, and never as less than nothing") {
@@ -257,8 +257,8 @@ TEST_CASE("a workspace that shrinks during the trial is counted as it is at its 
   o.estimated = [&](const RunEstimate& seen) { e = seen; };
   const auto is_estimated = [&] { return e.updates > 0; };
   Trainer(std::make_shared<ShorterAtTheEnd>(), backend, o).fit({}, is_estimated);  // throws where it seems not to fit
-  CHECK(worker(e, "further shapes") >= SettlingBackend::k_settled * 3 / 4);
-  CHECK(worker(e, "further shapes") < 4 * SettlingBackend::k_first);
+  CHECK(part(e, "further shapes") >= SettlingBackend::k_settled * 3 / 4);
+  CHECK(part(e, "further shapes") < 4 * SettlingBackend::k_first);
 }
 
 TEST_CASE("time is that of an update and of a validation, as often as the run makes them") {
@@ -296,7 +296,7 @@ TEST_CASE("time and memory of a run of many shapes, few of which the trial meets
     const bool size_is_right = within(static_cast<double>(peak_resident_memory()), static_cast<double>(e.bytes));
     if (k_keeps_freed_memory) MESSAGE("AddressSanitizer: the size of the process is not compared");
     else CHECK(size_is_right);
-    CHECK(worker(e, "further shapes") > worker(e, "prepared weights and constants"));
+    CHECK(part(e, "further shapes") > part(e, "prepared weights and constants"));
     CAPTURE(result.seconds);
     CAPTURE(result.estimated_seconds);
     CHECK(e.compile_seconds > e.seconds() / 4);
@@ -345,7 +345,7 @@ TEST_CASE("a run that does not fit is refused before its first update, with the 
   TrainerOptions any = o;
   any.machine_memory = 0;
   const RunEstimate e = estimate_of(small_language_model(), any);
-  const std::size_t needed = e.bytes - worker(e, "process");  // that is there already
+  const std::size_t needed = e.bytes - part(e, "process");  // that is there already
   refused(needed / 2, "The largest: ");
   CHECK(made == 0);
   o.machine_memory = 4 * needed;
@@ -369,11 +369,11 @@ TEST_CASE("a backend with memory of its own is estimated by that, the process be
   Trainer(small_language_model(), large, o).fit();
   CHECK_FALSE(host.on_device);
   CHECK(device.on_device);
-  CHECK(worker(host, "process") > 0);
-  CHECK(worker(device, "process") == 0);
-  CHECK(device.process_bytes >= worker(host, "process") / 2);
-  CHECK(worker(device, "parameters") == worker(host, "parameters"));
-  CHECK(worker(device, "batches ahead") == 0);
+  CHECK(part(host, "process") > 0);
+  CHECK(part(device, "process") == 0);
+  CHECK(device.process_bytes >= part(host, "process") / 2);
+  CHECK(part(device, "parameters") == part(host, "parameters"));
+  CHECK(part(device, "batches ahead") == 0);
   CHECK_THROWS_WITH_AS(Trainer(small_language_model(), small, o).fit(),
                        doctest::Contains("the device has 1 KiB free"), Error);
 }

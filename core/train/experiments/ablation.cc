@@ -20,7 +20,7 @@ constexpr double k_validating = 0.2;  // of a run's time
 constexpr const char* k_loss = "loss";
 
 // One variant while its runs are made.
-struct Trial {
+struct VariantRuns {
   AblationSetup setup;
   RunEstimate estimate;
   double start_seconds = 0;  // what a run takes before its first update
@@ -49,9 +49,9 @@ std::vector<std::string> metrics_of(const Task& task) {
 }
 
 // The first one that every task has.
-AblationMetric common_metric(std::span<const Trial> all, std::span<const AblationMetric> preferred) {
+AblationMetric common_metric(std::span<const VariantRuns> all, std::span<const AblationMetric> preferred) {
   std::vector<std::vector<std::string>> known;
-  for (const Trial& trial : all) known.push_back(metrics_of(*trial.setup.task));
+  for (const VariantRuns& trial : all) known.push_back(metrics_of(*trial.setup.task));
   for (const AblationMetric& metric : preferred)
     if (std::ranges::all_of(known, [&](const auto& names) { return std::ranges::count(names, metric.name) > 0; }))
       return metric;
@@ -70,7 +70,7 @@ TrainerOptions for_ablation(TrainerOptions o) {
 }
 
 // Compiles, and times a few updates.
-void probe(Trial& trial, bool is_baseline) {
+void probe(VariantRuns& trial, bool is_baseline) {
   TrainerOptions o = for_ablation(trial.setup.options);
   o.folder.clear();
   o.estimate_seconds = k_probe_seconds;
@@ -89,7 +89,7 @@ void probe(Trial& trial, bool is_baseline) {
 
 class Runner {
  public:
-  Runner(const Trial& trial, const AblationMetric& metric, std::int64_t nth_seed, std::int64_t points,
+  Runner(const VariantRuns& trial, const AblationMetric& metric, std::int64_t nth_seed, std::int64_t points,
          double validated_share, double seconds)
       : trial_(trial), metric_(metric), options_(for_ablation(trial.setup.options)), seconds_(seconds) {
     options_.seed += static_cast<std::uint64_t>(nth_seed);
@@ -137,7 +137,7 @@ class Runner {
                          static_cast<double>(task.n_batches(Split::train));
   }
 
-  const Trial& trial_;
+  const VariantRuns& trial_;
   const AblationMetric& metric_;
   TrainerOptions options_;
   double seconds_;
@@ -246,9 +246,9 @@ AblationTable run_ablation(std::span<const AblationVariant> variants, const Abla
                        const std::function<bool()>& stop) {
   check(variants, options);
   const auto start = Clock::now();
-  std::vector<Trial> all;
+  std::vector<VariantRuns> all;
   for (const AblationVariant& variant : variants) {
-    Trial& trial = all.emplace_back();
+    VariantRuns& trial = all.emplace_back();
     trial.setup = variant.make();
     trial.result.name = variant.name;
     if (trial.setup.task->n_batches(Split::validation) < 1)
@@ -257,17 +257,17 @@ AblationTable run_ablation(std::span<const AblationVariant> variants, const Abla
   }
   AblationTable table;
   table.metric = common_metric(all, options.metrics);
-  for (Trial& trial : all) probe(trial, &trial == &all[0]);
+  for (VariantRuns& trial : all) probe(trial, &trial == &all[0]);
   const double whole = 60 * options.minutes;
   const double per_run = whole / static_cast<double>(all.size() * static_cast<std::size_t>(options.seeds));
   double validated = 1;
-  for (const Trial& p : all)
+  for (const VariantRuns& p : all)
     if (p.estimate.validation_seconds > 0)
       validated = std::min(validated, k_validating * per_run /
                                           (static_cast<double>(options.points) * p.estimate.validation_seconds));
   auto runs_left = static_cast<double>(all.size()) * static_cast<double>(options.seeds);
   for (std::int64_t seed = 0; seed < options.seeds; ++seed)
-    for (Trial& trial : all) {
+    for (VariantRuns& trial : all) {
       const double share = std::max(whole - seconds_since(start), 0.0) / runs_left--;
       if (!trial.result.failure.empty()) continue;
       noting_failure(trial.result, &trial == &all[0], [&] {
@@ -279,7 +279,7 @@ AblationTable run_ablation(std::span<const AblationVariant> variants, const Abla
       });
       if (stop && stop()) throw Error(ErrorKind::usage, "ablation", "was stopped before every change had run");
     }
-  for (Trial& trial : all) table.rows.push_back(std::move(trial.result));
+  for (VariantRuns& trial : all) table.rows.push_back(std::move(trial.result));
   compare_with_baseline(table);
   return table;
 }
