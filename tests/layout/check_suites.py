@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No test is lost between `.ci/test` and `.ci/test --all`: the short list and the suite "long" are the whole list.
+"""No test is lost between `.ci/test` and `.ci/test --all`: the short list and the suite "long" are the whole list, and
+what the short list tries less of (UNROLL_CASES, ...) a test of the suite long tries without that limit.
 
 usage: check_suites.py BUILD
 """
 import collections
+import json
 import subprocess
 import sys
+
+LIMITS = ("UNROLL_CASES", "UNROLL_POOLS", "UNROLL_GRAPHS", "UNROLL_SCANS")
 
 
 def listed(*options):
@@ -15,11 +19,26 @@ def listed(*options):
     return collections.Counter(line.split(" / ", 1)[1] for line in done.stdout.splitlines() if " / " in line)
 
 
+def lost(every, short, long):
+    """Each line is a fault of the three lists of names."""
+    yield from (f"{name}: two tests have this name" for name, count in every.items() if count > 1)
+    yield from (f"{name}: runs neither in the short list nor in the suite long" for name in every - (short + long))
+    yield from (f"{name}: runs in the short list and in the suite long" for name in short & long)
+
+
+def limited(tests):
+    """Names of short tests with a limit for which no long test runs the same command without it."""
+    def same(test):
+        return test["cmd"], {key: value for key, value in test["env"].items() if key not in LIMITS}
+
+    free = [same(test) for test in tests if "UNROLL_CASES" not in test["env"]]
+    return [test["name"] for test in tests if "UNROLL_CASES" in test["env"] and same(test) not in free]
+
+
 def main():
     every, short, long = listed(), listed("--no-suite", "long"), listed("--suite", "long")
-    wrong = [f"{name}: two tests have this name" for name, count in every.items() if count > 1]
-    wrong += [f"{name}: runs neither in the short list nor in the suite long" for name in every - (short + long)]
-    wrong += [f"{name}: runs in both lists" for name in short & long]
+    tests = json.loads(subprocess.check_output(["meson", "introspect", "--tests", sys.argv[1]]))
+    wrong = [*lost(every, short, long), *(f"{name}: no test tries all of it" for name in limited(tests))]
     print("\n".join(wrong + [f"{sum(short.values())} short tests and {sum(long.values())} long ones of "
                              f"{sum(every.values())}, {len(wrong)} wrong"]))
     return 1 if wrong or not short or not long else 0
