@@ -118,7 +118,7 @@ std::vector<std::shared_ptr<const Plan>> plans_to_break(std::size_t step) {
   std::vector<std::shared_ptr<const Plan>> list;
   const auto backends = planned_for();
   std::size_t k = 0;
-  for (const Case& c : all_cases())
+  for (const Case& c : chosen_cases())
     if (k++ % step == 0) {
       const Backend& backend = *backends[k / step % backends.size()];
       list.push_back(plan(*gradient_graph(c, DType::f32, c.differentiable ? 1 : 0), backend));

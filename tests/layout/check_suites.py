@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """No test is lost between `.ci/test` and `.ci/test --all`: the short list and the suite "long" are the whole list, and
-what the short list tries less of (UNROLL_CASES, ...) a test of the suite long tries without that limit.
+what the short list leaves out of a program (UNROLL_CASES=..., --test-case-exclude=...) another test runs.
 
 usage: check_suites.py BUILD
 """
@@ -35,10 +35,20 @@ def limited(tests):
     return [test["name"] for test in tests if "UNROLL_CASES" in test["env"] and same(test) not in free]
 
 
+def without_slow_cases(tests):
+    """Names of tests that leave out cases that no test runs."""
+    commands = [test["cmd"] for test in tests]
+    for test in tests:
+        slow = [word.replace("--test-case-exclude", "--test-case") for word in test["cmd"]]
+        if slow not in commands:
+            yield test["name"]
+
+
 def main():
     every, short, long = listed(), listed("--no-suite", "long"), listed("--suite", "long")
     tests = json.loads(subprocess.check_output(["meson", "introspect", "--tests", sys.argv[1]]))
-    wrong = [*lost(every, short, long), *(f"{name}: no test tries all of it" for name in limited(tests))]
+    wrong = [*lost(every, short, long), *(f"{name}: no test tries all of it" for name in limited(tests)),
+             *(f"{name}: no test runs the cases it leaves out" for name in without_slow_cases(tests))]
     print("\n".join(wrong + [f"{sum(short.values())} short tests and {sum(long.values())} long ones of "
                              f"{sum(every.values())}, {len(wrong)} wrong"]))
     return 1 if wrong or not short or not long else 0
