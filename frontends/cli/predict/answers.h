@@ -46,6 +46,9 @@ struct PredictArguments : RunArguments {
   std::string attention;                // file for a page of attention maps
   bool explain = false;
   bool json = false;
+
+  bool reads_stdin() const { return input.empty() || input == "-"; }
+  std::string input_name() const { return reads_stdin() ? "stdin" : input; }  // in messages
 };
 
 class Answers {

@@ -13,18 +13,14 @@
 namespace unroll::cli {
 namespace {
 
-std::string input_name(const PredictArguments& options) {
-  return options.input.empty() || options.input == "-" ? "stdin" : options.input;
-}
-
 std::string title_of(const RunFolder& run, const PredictArguments& options) {
-  const std::string input = input_name(options);
+  const std::string input = options.input_name();
   return fmt::format("{}: predictions for {}", task_name(run.config.text("task.kind")),
                      input.substr(input.rfind('/') + 1));
 }
 
 [[noreturn]] void refuse_empty(const char* option, const PredictArguments& options) {
-  throw Error(ErrorKind::usage, option, input_name(options) + " has no line to draw", "Give at least one");
+  throw Error(ErrorKind::usage, option, options.input_name() + " has no line to draw", "Give at least one");
 }
 
 }  // namespace

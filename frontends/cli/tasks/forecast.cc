@@ -40,8 +40,8 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
 // Returns one row per step after the end of the input's series; without values if the model's output is not finite.
 FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
                                 RowWriter& writer) {
-  const std::string name = options.input.empty() || options.input == "-" ? "stdin" : options.input;
-  if (name != options.input && ::isatty(STDIN_FILENO) == 1)
+  const std::string name = options.input_name();
+  if (options.reads_stdin() && ::isatty(STDIN_FILENO) == 1)
     print_line("reading CSV from the terminal; end with Ctrl-D");
   Activity busy("predicting");
   Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
