@@ -48,13 +48,13 @@ const TextCell k_text_cell{.name = "twice",
                            .step = "g = sigmoid(affine(x, h))\n"
                                    "h' = (1 - g) * h + g * tanh(affine(x, g * h))"};
 
-struct Network {
+struct NetworkShape {
   const char* cell;
   Sizes sizes;
   bool ends = false;  // rows have lengths
 };
 
-void build(Graph& graph, const Network& network, bool trains = true) {
+void build(Graph& graph, const NetworkShape& network, bool trains = true) {
   const Sizes& s = network.sizes;
   Scope scope(graph, /*training=*/trains);
   const Value x = graph.input("x", {DType::f32, {s.T, s.B, s.I}});
@@ -68,7 +68,7 @@ void build(Graph& graph, const Network& network, bool trains = true) {
   graph.output("y", y);
 }
 
-TensorMap inputs_of(const Graph& graph, const Network& network) {
+TensorMap inputs_of(const Graph& graph, const NetworkShape& network) {
   TensorMap inputs = testing::small_numbers_for(graph, 3);
   if (!network.ends) return inputs;
   testing::set_lengths(inputs, testing::mixed_lengths(network.sizes));
@@ -106,7 +106,7 @@ void check_same_bits(Program& one, Program& other, const TensorMap& inputs) {
 }
 
 // Widths that fill vectors of 16 bytes and that do not, one group of rows and several, tiles of rows that end.
-constexpr Network k_networks[] = {
+constexpr NetworkShape k_networks[] = {
     {"rnn", {4, 5, 3, 32}},    {"lstm", {4, 18, 8, 48}},          {"lstm", {3, 3, 5, 37}, true},
     {"gru", {3, 17, 5, 40}},   {"lstm", {5, 9, 4, 33}},           {"gru", {5, 18, 4, 32}, true},
     {"twice", {3, 6, 5, 35}},  {"gru+reset before", {3, 6, 4, 24}}, {"lstm+projection", {3, 9, 4, 32}},
@@ -118,7 +118,7 @@ TEST_CASE("operands in shared memory have the bits of those in the memory of the
   const auto shared = open_or_skip("shared"), global = open_or_skip("global");
   if (!shared) return;
   for (const Precision precision : {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16})
-    for (const Network& network : k_networks) {
+    for (const NetworkShape& network : k_networks) {
       const bool is_other = precision == Precision::tf32 || precision == Precision::f16;
       if (is_other && &network - k_networks > 3) break;  // the others differ in what all precisions have in common
       CAPTURE(std::string(network.cell));
@@ -148,7 +148,7 @@ TEST_CASE("products of a cluster read each operand from shared memory but the fi
       CAPTURE(std::string(p.cell));
       CAPTURE(static_cast<int>(precision));
       Graph graph;
-      const Network network{p.cell, {T, 7, 8, 32}};
+      const NetworkShape network{p.cell, {T, 7, 8, 32}};
       build(graph, network);
       PlanOptions options;
       options.precision = precision;
@@ -165,7 +165,7 @@ TEST_CASE("products of a cluster read each operand from shared memory but the fi
 TEST_CASE("where eight blocks are not enough, a cluster has 16 if the device allows it") {
   if (!runs_on_shim()) return;
   Graph graph;
-  const Network network{"rnn", {2, 9, 3, 384}};
+  const NetworkShape network{"rnn", {2, 9, 3, 384}};
   build(graph, network, /*trains=*/false);
   for (const int multiprocessors : {18, 17}) {
     set_multiprocessors(multiprocessors);
@@ -181,7 +181,7 @@ TEST_CASE("where eight blocks are not enough, a cluster has 16 if the device all
 
 TEST_CASE("a loop whose blocks can be no cluster reads operands from the memory of the device, with the same bits") {
   if (!runs_on_shim()) return;
-  for (const Network& network : k_networks) {
+  for (const NetworkShape& network : k_networks) {
     CAPTURE(std::string(network.cell));
     Graph graph;
     build(graph, network);
@@ -233,7 +233,7 @@ StepBytes bytes_of_step(const std::string& exchange, std::int64_t batch, std::in
   for (const int steps : {6, 3}) {
     words_of_clusters.clear();
     Graph graph;
-    const Network network{"lstm", {steps, batch, 8, hidden}};
+    const NetworkShape network{"lstm", {steps, batch, 8, hidden}};
     build(graph, network);
     PlanOptions options;
     options.precision = Precision::bf16;
@@ -281,7 +281,7 @@ TEST_CASE("products by wgmma agree with those of single warps, with the same bit
   if (!groups) return;
   set_multiprocessors(4);
   struct Of {
-    Network network;
+    NetworkShape network;
     bool backward;  // has as many columns in a block, too
   };
   // Tiles of 8 and of 16 rows, some of them empty, of one and two times 64 columns, and sums whose terms do not fill

@@ -52,7 +52,7 @@ std::vector<Bytes8> run_expression(Context& context, const Expression& e, const 
   const std::vector<DType> dtypes = common::register_dtypes(e);
   std::vector<Range> ranges;
   Frame frame;
-  Program program;
+  vulkan::Program program;
   Dispatch dispatch;
   const auto bind = [&](std::vector<Place>& list, Storage::Place place, std::size_t bytes, DType dtype) {
     const Range range = context.memory.allocate(bytes, Use::device);
