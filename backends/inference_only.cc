@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the backends that a build for inference only leaves out.
+// Replaces the backends that an inference-only build omits.
 #include "backends/registry.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <string>
 
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -20,9 +20,9 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const BackendOptions&);
   std::vector<BackendOption> (*options)();  // null: none
   std::vector<LibraryStatus> (*libraries)() = nullptr;  // null: none
-  // Set by a value without a name behind the colon: "vulkan:1", "cpu:openblas". Null: there is none.
+  // Option set by a value without a name after the colon: "vulkan:1", "cpu:openblas". Null: none.
   const char* after_colon = nullptr;
-  bool has_devices() const { return after_colon == k_device; }  // several; the others run on the host
+  bool has_devices() const { return after_colon == k_device; }  // several devices; the other backends run on the host
 };
 constexpr BackendRow k_backends[] = {
     {"cpu", make_cpu_backend, cpu_options, nullptr, "products"},
@@ -32,8 +32,8 @@ constexpr BackendRow k_backends[] = {
     {"cuda", make_cuda_backend, cuda_options, cuda_libraries, k_device},
 };
 
-// "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole": a backend, and options of it. A profile of that
-// name comes first; one that differs in a letter is meant, too: "cuda:sm_91" is no device.
+// A backend and its options: "vulkan:1", "vulkan:llvmpipe", "cpu:openblas", "cuda:1:loops=whole". A profile of that
+// name has precedence, also with one letter mistyped: "cuda:sm_91" is no device.
 struct Name {
   std::string backend, value;
   bool is_profile = false;
@@ -54,7 +54,7 @@ Name parse(const std::string& name) {
   return {name, {}, true};
 }
 
-// What stands behind the colon, "1:loops=whole", into options.
+// Parses the text after the colon, "1:loops=whole", into options.
 void add_options(const BackendRow& row, const std::string& text, BackendOptions& options) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(':', at), text.size());
@@ -62,8 +62,8 @@ void add_options(const BackendRow& row, const std::string& text, BackendOptions&
     const std::size_t equals = part.find('=');
     if (part.empty() || (equals == std::string::npos && !row.after_colon))
       throw Error(ErrorKind::usage, row.name, "'" + part + "' is no option", "Write NAME=VALUE");
-    if (equals == std::string::npos) options.own[row.after_colon] = part;
-    else options.own[part.substr(0, equals)] = part.substr(equals + 1);
+    if (equals == std::string::npos) options.specific[row.after_colon] = part;
+    else options.specific[part.substr(0, equals)] = part.substr(equals + 1);
     at = end + 1;
   }
 }
@@ -114,7 +114,7 @@ std::unique_ptr<Backend> make_backend(const std::string& name, const BackendOpti
   const BackendRow* const row = parts.is_profile ? nullptr : &row_of(parts.backend);
   BackendOptions with = options;
   if (row && name.find(':') != std::string::npos) add_options(*row, parts.value, with);
-  common::check_own_options(parts.backend, backend_options(name), with);
+  common::check_specific_options(parts.backend, backend_options(name), with);
   if (options.device != 0 && !(row && row->has_devices()))
     throw Error(ErrorKind::device, name, "has one device; got index " + std::to_string(options.device), "Use index 0");
   if (!row) return make_profile_backend(name);

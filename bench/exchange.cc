@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 using namespace unroll;
 

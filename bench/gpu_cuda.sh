@@ -118,6 +118,7 @@ fi
 cat "$work/first" >> "$out/log.txt"
 
 tests=$build/tests
+cuda_tests=$tests/backends/cuda/test_cuda
 models=("language-model" "forecast" "classify" "label" "translate" "summarize" "document" "regress"
   "language-model --set model.cell=gru" "language-model --set model.cell=lnlstm"
   "language-model --precision bf16" "forecast --set model.cell=rnn")
@@ -141,10 +142,10 @@ for form in "" :loops=whole :loops=resident; do
 done
 if [ -z "$quick" ]; then
   beside "contract" 60 "$tests/conformance/run_contract" "$backend"
-  beside "bits of whole loops" 90 "$tests/core/test_cuda_loops"
-  beside "resident loops" 120 "$tests/core/test_cuda_resident"
-  beside "clusters" 120 "$tests/core/test_cuda_clusters"
-  beside "loops with lengths" 120 "$tests/core/test_cuda_lengths"
+  beside "bits of whole loops" 90 "$cuda_tests" "--source-file=*/test_cuda_loops.cc"
+  beside "resident loops" 120 "$cuda_tests" "--source-file=*/test_cuda_resident.cc"
+  beside "clusters" 120 "$cuda_tests" "--source-file=*/test_cuda_clusters.cc"
+  beside "loops with lengths" 120 "$cuda_tests" "--source-file=*/test_cuda_lengths.cc"
   beside "values and gradients" 200 "$tests/conformance/run_values" "$backend"
   # Of cases that have other kernels then.
   values=$tests/conformance/run_values loops=UNROLL_OPS=scan,rnn,gru,lstm
@@ -152,7 +153,7 @@ if [ -z "$quick" ]; then
   beside "values with whole loops" 200 env $loops UNROLL_CUDA_LOOPS=whole "$values" "$backend"
   beside "values with own kernels" 200 env "$loops,matmul,dot_attention,additive_attention,multi_head_attention" \
     UNROLL_CUDA_PRODUCTS=own "$values" "$backend"
-  beside "epilogues" 30 "$tests/core/test_cuda_products"
+  beside "epilogues" 30 "$cuda_tests" "--source-file=*/test_cuda_products.cc"
 fi
 for model in "${models[@]}"; do
   read -ra words <<< "$model"
@@ -173,14 +174,14 @@ if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
     for loops in loops resident clusters; do
       beside "$tool of test_cuda_$loops" 80 compute-sanitizer --tool "$tool" --error-exitcode 1 \
-        "$tests/core/test_cuda_$loops" $sanitized
+        "$cuda_tests" "--source-file=*/test_cuda_$loops.cc" $sanitized
     done
   done
 else
   note "memcheck and racecheck" "skipped: compute-sanitizer is not there" 0
 fi
 if [ -z "$quick" ]; then
-  beside "errors" 80 "$tests/core/test_cuda_faults"
+  beside "errors" 80 "$cuda_tests" "--source-file=*/test_cuda_faults.cc"
   beside "random graphs and loops" 80 env UNROLL_GRAPHS=60 UNROLL_SCANS=60 "$tests/conformance/run_random" "$backend"
 fi
 wait

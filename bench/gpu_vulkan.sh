@@ -19,8 +19,7 @@ if [ $# -lt 1 ]; then
   sed -n 3,16p "$0" >&2
   exit 2
 fi
-tests="conformance/run_contract conformance/run_values conformance/run_random core/test_vulkan core/test_vulkan_loops
-  core/test_vulkan_lengths core/test_vulkan_shaders"
+tests="conformance/run_contract conformance/run_values conformance/run_random backends/vulkan/test_vulkan"
 if [ "$1" = --pack ]; then
   from=$2 to=$3
   mkdir -p "$to/libraries"
@@ -29,7 +28,8 @@ if [ "$1" = --pack ]; then
     strip -o "$to/$file" "$from/$file"
   done
   # What the programs link, then the loader, then what NVIDIA's driver links beyond the C library.
-  linked=$(ldd "$from/frontends/cli/unroll" "$from"/tests/core/test_vulkan | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
+  linked=$(ldd "$from/frontends/cli/unroll" "$from"/tests/backends/vulkan/test_vulkan |
+    sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' |
     grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|libunroll)\.so' || true)
   for name in libvulkan.so.1 libX11.so.6 libXext.so.6 libxcb.so.1 libXau.so.6 libXdmcp.so.6 libbsd.so.0 libmd.so.0; do
     linked="$linked $(ldconfig -p | sed -n "s/.*$name .*x86-64.*=> //p" | head -n 1)"
@@ -38,6 +38,7 @@ if [ "$1" = --pack ]; then
   exit 0
 fi
 build=$1
+vulkan_tests=$build/tests/backends/vulkan/test_vulkan
 backend=vulkan${2:+:$2}
 seconds=${UNROLL_SECONDS:-2}
 limit=${UNROLL_LIMIT:-570}
@@ -144,10 +145,10 @@ else
     "$build/tests/conformance/run_values" "$backend"
   check "random graphs and loops" 100 env UNROLL_GRAPHS=100 UNROLL_SCANS=100 \
     "$build/tests/conformance/run_random" "$backend"
-  check "functions, limits, long sums" 30 "$build/tests/core/test_vulkan"
-  check "bits of whole loops, values at odd sizes" 60 "$build/tests/core/test_vulkan_loops"
-  check "loops with lengths" 60 "$build/tests/core/test_vulkan_lengths"
-  check "shaders" 60 "$build/tests/core/test_vulkan_shaders"
+  check "functions, limits, long sums" 30 "$vulkan_tests" "--source-file=*/test_vulkan.cc"
+  check "bits of whole loops, values at odd sizes" 60 "$vulkan_tests" "--source-file=*/test_vulkan_loops.cc"
+  check "loops with lengths" 60 "$vulkan_tests" "--source-file=*/test_vulkan_lengths.cc"
+  check "shaders" 60 "$vulkan_tests" "--source-file=*/test_vulkan_shaders.cc"
 fi
 for kind in $kinds; do
   "$unroll" new "$kind" "$work/$kind" --quiet > /dev/null 2>&1 || true

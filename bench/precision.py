@@ -5,7 +5,7 @@
 usage: ENV/bin/python bench/precision.py --unroll build/frontends/cli/unroll [--rounds 5] [--seconds 0.5] [--only TEXT]
        [--backend cpu]
 Columns: least and median milliseconds of all rounds; PyTorch's time by ours (above 1 we are faster); our f32 by our
-bf16. Values are not compared here: the conformance tests judge every backend in every precision."""
+bf16. Values are not compared here: the conformance tests verify every backend in every precision."""
 import argparse
 import json
 import statistics

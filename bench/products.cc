@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // What training costs besides its executables: the character language model's updates, with validation and checkpoints,
 // beside the time its executables ran, and the process's memory from the first fifth of the run to its end.
 // usage: trainer_cost TEXT_FILE FOLDER [SECONDS] [HIDDEN]
-#include <unroll/tasks.h>
+#include <unroll/tasks/tasks.h>
 
 #include <chrono>
 #include <cstdio>

@@ -5,7 +5,7 @@ namespace unroll::common {
 
 namespace {
 
-// Which dtypes of the operands a row is for.
+// Operand dtypes that a row supports.
 enum Kinds : std::uint8_t {
   f32 = 1,
   f64 = 2,
@@ -32,7 +32,7 @@ constexpr std::string_view k_round_bf16 = "unroll_round($a, 7, -126, $T(3.389531
 constexpr std::string_view k_round_f16 = "unroll_round($a, 10, -14, $T(65504.0))";
 constexpr std::string_view k_round_tf32 = "unroll_round($a, 10, -126, $T(3.4011622e38))";
 
-// i32 wraps: it is done on unsigned numbers. b8 registers are truths.
+// i32 wraps, so it is computed on unsigned numbers. b8 registers are truth values.
 constexpr Row k_rows[] = {
     {Op::neg, floats, "-$a"},
     {Op::neg, i32, "int(0u - uint($a))"},
@@ -85,7 +85,7 @@ struct CastRow {
   std::uint8_t from, to;
   Row row;
 };
-// Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true.
+// Float to i32 truncates, saturates at the limits and maps NaN to 0; every value except 0 is true.
 #define UNROLL_SATURATE(a, T)                                          \
   a " != " a " ? 0 : " a " >= " T "(2147483648.0) ? 2147483647 : " a  \
     " <= " T "(-2147483648.0) ? -2147483647 - 1 : int(" a ")"
@@ -94,7 +94,7 @@ constexpr std::string_view k_saturate_bf16 = UNROLL_SATURATE("unroll_from_bf16($
 constexpr std::string_view k_saturate_f16 = UNROLL_SATURATE("unroll_from_f16($a)", "float");
 constexpr std::string_view k_saturate_glsl =
     "isnan($a) ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
-// From numbers with more digits than f32 in one rounding.
+// Rounds once from formats wider than f32.
 constexpr std::string_view k_double_to_bf16 =
     "unroll_to_bf16(float(unroll_round(double($a), 7, -126, 3.3895313892515355e38)))";
 constexpr std::string_view k_double_to_f16 = "unroll_to_f16(float(unroll_round(double($a), 10, -14, 65504.0)))";
@@ -102,7 +102,7 @@ constexpr CastRow k_casts[] = {
     {floats, i32, {Op::cast, floats, k_saturate, k_saturate, k_saturate_glsl}},
     {floats | i32, b8, {Op::cast, floats | i32, "$a != $T(0)"}},
     {all, all, {Op::cast, all, "$R($a)"}},
-    // Registers of 16-bit values hold their bits; arithmetic is on f32.
+    // Registers of 16-bit values hold the bits; arithmetic is on f32.
     {bf16, f32, {Op::cast, bf16, "unroll_from_bf16($a)"}},
     {f16, f32, {Op::cast, f16, "unroll_from_f16($a)"}},
     {f32, bf16, {Op::cast, f32, "unroll_to_bf16($a)"}},
@@ -122,7 +122,7 @@ constexpr CastRow k_casts[] = {
     {f64 | i32, f16, {Op::cast, any, k_double_to_f16, k_double_to_f16, ""}},
 };
 
-// In all dialects, after unroll_bits and unroll_number; UNROLL_INLINE is what a function begins with. Below 2^-14, the
+// Printed in all dialects after unroll_bits and unroll_number; functions begin with UNROLL_INLINE. Below 2^-14, the
 // smallest normal f16, adding 0.5 leaves multiples of 2^-24 in the last bits.
 #define UNROLL_HALVES                                                                                            \
   "UNROLL_INLINE float unroll_from_bf16(uint a) { return unroll_number(a << 16); }\n"                            \
@@ -143,11 +143,11 @@ constexpr CastRow k_casts[] = {
   "  return sign | (unroll_bits(unroll_number(size) + 0.5f) - 0x3f000000u);\n"                                   \
   "}\n"
 
-// In all dialects, after unroll_key and unroll_high: number `high`, `low` of a stream by Philox4x32-10 (Salmon et al.
-// 2011), as core/support/philox.h has it. Four numbers share a block.
+// Printed in all dialects after unroll_key and unroll_high: number (high, low) of a stream by Philox4x32-10 (Salmon et
+// al. 2011), as in core/support/philox.h. Four numbers share a block.
 #define UNROLL_PHILOX                                                                            \
-  "UNROLL_INLINE float unroll_uniform(unroll_key key, uint site, uint low, uint high) {\n"       \
-  "  uint a = (low >> 2) | (high << 30), b = high >> 2, c = site, d = key.z;\n"                  \
+  "UNROLL_INLINE float unroll_uniform(unroll_key key, uint rng_stream, uint low, uint high) {\n"       \
+  "  uint a = (low >> 2) | (high << 30), b = high >> 2, c = rng_stream, d = key.z;\n"                  \
   "  uint k = key.x, l = key.y;\n"                                                               \
   "  for (int i = 0; i < 10; ++i) {\n"                                                           \
   "    const uint p = unroll_high(0xD2511F53u, a), q = 0xD2511F53u * a;\n"                       \
@@ -158,7 +158,7 @@ constexpr CastRow k_casts[] = {
   "  const uint lane = low & 3u, word = lane == 0u ? a : lane == 1u ? b : lane == 2u ? c : d;\n" \
   "  return float(word >> 8) * 5.9604644775390625e-8f;\n"                                        \
   "}\n"
-// C++ and CUDA C++ have 64 bits.
+// C++ and CUDA C++ have 64-bit integers.
 #define UNROLL_DRAW                                                                                    \
   "struct unroll_key { uint x, y, z; };\n"                                                             \
   "UNROLL_INLINE unroll_key unroll_key_of(int a, int b, int c) {\n"                                    \
@@ -167,10 +167,10 @@ constexpr CastRow k_casts[] = {
   "}\n"                                                                                                \
   "UNROLL_INLINE uint unroll_high(uint a, uint b) { return uint((unsigned long long)a * b >> 32); }\n" \
   UNROLL_PHILOX                                                                                        \
-  "UNROLL_INLINE float unroll_draw(unroll_key key, uint site, int step, long long n, long long e) {\n" \
+  "UNROLL_INLINE float unroll_draw(unroll_key key, uint rng_stream, int step, long long n, long long e) {\n" \
   "  typedef unsigned long long Number;\n"                                                             \
   "  const Number number = Number(step) * Number(n) + Number(e);\n"                                    \
-  "  return unroll_uniform(key, site, uint(number), uint(number >> 32));\n"                            \
+  "  return unroll_uniform(key, rng_stream, uint(number), uint(number >> 32));\n"                            \
   "}\n"
 
 constexpr DialectWords k_dialect_words[] = {
@@ -242,8 +242,8 @@ __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits);
      .short_index = "uint",
      .f32_bits = "__uint_as_float(0x%08xu)",
      .f64_bits = "__longlong_as_double(0x%016llxll)"},
-    // GLSL has no expm1, log1p and erf, and its tanh may overflow. Near 0 these are the series of Taylor, and of atanh:
-    // log(1 + x) = 2 atanh(x / (2 + x)); what is left out is below 2^-26 of the result for |x| < 1/2.
+    // GLSL lacks expm1, log1p and erf, and its tanh may overflow. Near 0 these functions use Taylor series, and the
+    // series of atanh: log(1 + x) = 2 atanh(x / (2 + x)). Omitted terms are below 2^-26 of the result for |x| < 1/2.
     {.name = "GLSL",
      .prelude =
          R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent
@@ -294,9 +294,9 @@ uint unroll_high(uint a, uint b) {
 )" UNROLL_HALVES UNROLL_PHILOX R"(unroll_key unroll_key_of(int a, int b, int c) {
   return unroll_key(uint(a), uint(b), uint(c));
 }
-float unroll_draw(unroll_key key, uint site, int step, uint n, uint e) {
+float unroll_draw(unroll_key key, uint rng_stream, int step, uint n, uint e) {
   const uint start = uint(step) * n, low = start + e, carry = low < start ? 1u : 0u;
-  return unroll_uniform(key, site, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
+  return unroll_uniform(key, rng_stream, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
 }
 )",
      .index = "",

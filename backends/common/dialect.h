@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The languages in which expressions are printed: one row per op and dtype, one column per dialect.
+// Languages for printed expressions: one row per op and dtype, one column per dialect.
 #pragma once
 
 #include <string_view>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::common {
 
@@ -12,22 +12,21 @@ namespace unroll::common {
 enum class Dialect : std::uint8_t { cpp, cuda, glsl };
 inline constexpr Dialect k_dialects[] = {Dialect::cpp, Dialect::cuda, Dialect::glsl};
 
-// What a result is of its operands' names: $a $b $c operands, $T type of the operands (for select of b and c), $R type
-// of the result, $f the suffix of C's f32 functions. Empty when the dialect has no such op on that dtype; `to` matters
-// for cast only. Meaning and results on NaN, infinities and whole numbers that overflow are those of the reference.
+// Returns the formula of an op: $a $b $c are operands, $T is their type (for select that of b and c), $R is the result
+// type. $f is the suffix of C's f32 functions. Empty if the dialect lacks the op for that dtype; `to` matters for cast
+// only. Results for NaN, infinities and overflowing integers equal those of the reference.
 std::string_view formula(Dialect dialect, Op op, DType dtype, DType to);
 
 struct DialectWords {
   std::string_view name;     // "GLSL"
-  // Once at the top of each file: what is included, functions that formulas call, and of these the ones for which a
-  // program may have its own: unroll_exp, unroll_tanh, unroll_sigmoid.
+  // Printed once at the top of each file: includes, functions that formulas call, and the functions that a program may
+  // replace: unroll_exp, unroll_tanh, unroll_sigmoid.
   std::string_view includes = {}, prelude, math = {};
-  std::string_view index, short_index;  // types of indices of 64 and 32 bits; empty when the dialect lacks it
-  std::string_view f32_bits, f64_bits;  // a number from its bits: printf formats
+  std::string_view index, short_index;  // types of 64-bit and 32-bit indices; empty if the dialect lacks them
+  std::string_view f32_bits, f64_bits;  // printf formats that make a number from its bits
 };
 const DialectWords& words(Dialect dialect);
-// Of a register, or of an element in memory. Empty when the dialect lacks the dtype: f64 in GLSL, which has no
-// functions for it.
+// Returns the type of a register or of an element in memory. Empty if unsupported: GLSL lacks f64.
 std::string_view register_type(Dialect dialect, DType dtype);
 std::string_view memory_type(Dialect dialect, DType dtype);
 

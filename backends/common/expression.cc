@@ -7,16 +7,15 @@
 #include <span>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/plan/row_sums.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::common {
 
 namespace {
 
-// Adds nodes one by one; inputs and constants must come before the first instruction, so registers are renumbered
-// at the end.
+// Adds nodes one by one. Inputs and constants must precede the first instruction: registers are renumbered last.
 class ExpressionBuilder {
  public:
   explicit ExpressionBuilder(const Shape& shape) { expression_.shape = shape; }
@@ -43,11 +42,11 @@ class ExpressionBuilder {
       throw Error(ErrorKind::unsupported, "expression", "a draw of another shape than that of its group");
     Instruction i{Op::random_uniform};
     i.extent = expression_.shape.elements();
-    i.site = static_cast<std::uint32_t>(node.attributes.get<std::int64_t>("site"));
+    i.rng_stream = static_cast<std::uint32_t>(node.attributes.get<std::int64_t>("rng_stream"));
     const int from[] = {key, step ? *step : add_constant(Tensor::scalar(DType::i32, 0))};
     return add(i, from);
   }
-  // Of a row expression, where rows of operands and of the expression may have other columns.
+  // Adds an input of a row expression. Its rows may have other columns than the expression's.
   int add_row_input(const Type& type) {
     const Shape& s = type.shape;
     const int last = expression_.shape.rank() - 1;
@@ -106,13 +105,13 @@ std::optional<int> second_of(std::span<const int> list) {
   return list.size() > 1 ? std::optional(list[1]) : std::nullopt;
 }
 
-// Whether a draw reads the value as its key.
+// True if a draw reads the value as its key.
 bool is_key(const Graph& body, const ValueId& id) {
   return std::any_of(body.nodes().begin(), body.nodes().end(),
                      [&](const Node& node) { return node.op == Op::random_uniform && node.inputs[0] == id; });
 }
 
-// The dtype of an instruction is that of the values it works on: of the branches for select.
+// An instruction has the dtype of its operands; for select that of the branches.
 std::size_t leading_operand(Op op) { return op == Op::select ? 1 : 0; }
 
 }  // namespace
@@ -174,10 +173,10 @@ namespace {
 
 std::int64_t last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 
-// Rows of all operands that have rows, with the columns of the widest value.
+// Returns the rows of all operands that have rows, with the columns of the widest value.
 Shape shape_of_rows(const Graph& body) {
   Shape shape = body.type(body.outputs()[0].value).shape;
-  if (shape.rank() < 2) throw Error(ErrorKind::unsupported, "expression", "a row group on values without rows");
+  if (shape.rank() < 2) throw Error(ErrorKind::unsupported, "expression", "a fused reduction on values without rows");
   for (const Node& node : body.nodes())
     shape = shape.with(shape.rank() - 1, std::max(shape[shape.rank() - 1], last_of(node.outputs[0].shape)));
   return shape;
@@ -204,7 +203,7 @@ class RowExpressionBuilder {
  private:
   struct Value {
     int key;
-    std::int64_t columns;  // in its register: 1 where it has one value for the row
+    std::int64_t columns;  // in its register; 1: one value for the row
     DType dtype;
   };
 
@@ -246,7 +245,7 @@ class RowExpressionBuilder {
     i.columns = a.columns + b.columns;
     return {builder_.add(i, from), i.columns, i.dtype};
   }
-  // Zeros before and after the columns.
+  // Adds zeros before and after the columns.
   Value add_pad(const Node& node) {
     Value padded = whole(node.inputs[0]);
     const DType dtype = padded.dtype;
@@ -273,7 +272,7 @@ class RowExpressionBuilder {
     if (node.op == Op::slice) i.first = node.attributes.get<std::int64_t>("start");
     return {builder_.add(i, from), columns, i.dtype};
   }
-  // With all the columns that it has in the graph.
+  // Returns the value with all columns that it has in the graph.
   Value whole(const ValueId& id) {
     Value& value = values_.at(id);
     return value = repeated(value, last_of(body_.type(id).shape));
@@ -288,19 +287,19 @@ int n_operands(const Instruction& i) { return i.op == Op::concat ? 2 : op_info(i
 
 }  // namespace
 
-Expression expression_of_rows(const Node& row_group) {
-  const Graph& body = *row_group.body;
-  if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a row group has no outputs");
+Expression expression_of_rows(const Node& fused_reduction) {
+  const Graph& body = *fused_reduction.body;
+  if (body.outputs().empty()) throw Error(ErrorKind::internal, "expression", "a fused reduction has no outputs");
   Expression e = RowExpressionBuilder(body).build();
   for (std::size_t k = 0; k < e.results.size(); ++k) {
-    const std::int64_t n = rows_per_sum(row_group, k);
+    const std::int64_t n = rows_per_sum(fused_reduction, k);
     if (n == 0) continue;
     const auto last = static_cast<std::size_t>(e.shape.rank() - 1);
     e.sum_rows = n;
     e.results[k].sums = true;
     e.results[k].strides = {};
     e.results[k].strides[last] = 1;
-    e.results[k].strides[last - 1] = last_of(row_group.outputs[k].shape);
+    e.results[k].strides[last - 1] = last_of(fused_reduction.outputs[k].shape);
   }
   return e;
 }

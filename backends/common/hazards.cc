@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::common {
 
@@ -27,7 +27,7 @@ struct Axis {
   std::int64_t size, stride;  // stride in bytes
 };
 
-// Byte ranges of a strided value: neighbors that lie side by side become one run, the other axes are walked.
+// Returns the byte ranges of a strided value: adjacent elements become one range, the remaining axes are iterated.
 std::vector<ByteRange> ranges_of(std::size_t begin, const Shape& shape, const Ints& strides, std::size_t element) {
   if (shape.elements() == 0) return {};
   std::vector<Axis> axes;
@@ -56,7 +56,7 @@ std::vector<ByteRange> ranges_of(std::size_t begin, const Shape& shape, const In
   return joined;
 }
 
-// Where an operand's elements must lie to be read there as the result.
+// Offset and strides at which an operand must lie so that the result is a view of it.
 struct Reading {
   std::size_t offset;  // bytes
   Ints strides;
@@ -69,7 +69,7 @@ bool same_place(const Shape& shape, const Reading& a, const Reading& b) {
   return a.offset == b.offset;
 }
 
-// The tasks of one plan.
+// Finds the tasks of a plan.
 class TaskFinder {
  public:
   explicit TaskFinder(const Plan& plan) : plan_(plan), graph_(*plan.graph) {}
@@ -183,7 +183,7 @@ class TaskFinder {
   const Graph& graph_;
 };
 
-// Who wrote each byte last, and who has read it since: gives the edges that each task needs to what came before.
+// Tracks the last writer of each byte and its readers since then. Yields the edges from earlier tasks to each task.
 class Accesses {
  public:
   void read(const Region& region, int task, std::set<int>& before) {
@@ -207,9 +207,9 @@ class Accesses {
     int writer = -1;
     std::set<int> readers = {};
   };
-  using Pieces = std::map<std::size_t, Piece>;  // by begin, apart
+  using Pieces = std::map<std::size_t, Piece>;  // by begin; pieces do not overlap
 
-  // A piece begins at `at` if any covers it.
+  // Splits the piece that covers `at`, so that one begins there.
   static void cut(Pieces& pieces, std::size_t at) {
     auto next = pieces.upper_bound(at);
     if (next == pieces.begin()) return;
@@ -227,7 +227,7 @@ class Accesses {
       std::size_t at = range.begin;
       while (at < range.end) {
         auto piece = pieces.lower_bound(at);
-        if (piece == pieces.end() || piece->first != at) {  // untouched so far
+        if (piece == pieces.end() || piece->first != at) {  // not accessed so far
           const std::size_t end = piece == pieces.end() ? range.end : std::min(range.end, piece->first);
           piece = pieces.emplace_hint(piece, at, Piece{end});
         }
@@ -240,7 +240,7 @@ class Accesses {
   std::map<Space, Pieces> spaces_;
 };
 
-// What must come before each task, without what follows from the rest.
+// Returns the tasks that must precede each task, without edges that follow from others.
 std::vector<std::pair<int, int>> edges_of(const std::vector<Task>& tasks) {
   const std::size_t n = tasks.size();
   Accesses accesses;
@@ -253,7 +253,7 @@ std::vector<std::pair<int, int>> edges_of(const std::vector<Task>& tasks) {
     for (const Region& region : tasks[i].writes) accesses.write(region, task, before);
     before.erase(task);
     reaches[i].assign(i, false);
-    // The latest first: what it comes after itself needs no edge.
+    // The latest first: tasks that precede it need no edge of their own.
     for (auto at = before.rbegin(); at != before.rend(); ++at) {
       const auto earlier = static_cast<std::size_t>(*at);
       if (reaches[i][earlier]) continue;

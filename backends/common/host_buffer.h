@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in host memory for the backends that run on the CPU: 64-byte aligned, from the current allocator; or in
-// memory of the caller, which is aligned for its elements only.
+// Buffers in host memory for backends that run on the CPU: 64-byte aligned, from the current allocator; or borrowed
+// from the caller, with the alignment of the elements.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 #include <span>
 #include <typeinfo>
 
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/tensor.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 
-// Memory to which offsets are added is never null, even where it holds nothing.
+// Memory must not be null even if empty, because offsets are added to its address.
 inline std::size_t at_least_one(std::size_t n_bytes) { return n_bytes == 0 ? 1 : n_bytes; }
 
 class HostBuffer final : public Buffer {
@@ -34,7 +34,7 @@ class HostBuffer final : public Buffer {
   std::size_t n_bytes_;
 };
 
-// The host memory behind a buffer. Throws Error(usage) for a buffer of another kind of backend.
+// Returns the host memory of a buffer. Throws Error(usage) for a buffer of another kind of backend.
 inline HostBuffer& as_host(Buffer& buffer) {
   if (typeid(buffer) == typeid(HostBuffer))
     return static_cast<HostBuffer&>(buffer);  // final: cheaper than a dynamic_cast
@@ -44,7 +44,7 @@ inline HostBuffer& as_host(Buffer& buffer) {
 
 inline const HostBuffer& as_host(const Buffer& buffer) { return as_host(const_cast<Buffer&>(buffer)); }
 
-// What every backend whose buffers are host memory shares. Ranges have been checked by the caller of the backend.
+// Base class of all backends with buffers in host memory. The backend's caller has checked ranges.
 class HostBackend : public Backend {
  public:
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }

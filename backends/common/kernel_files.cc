@@ -24,14 +24,14 @@ namespace unroll::common {
 
 namespace {
 
-// A file is a head of fixed size, then what the kernel depends on, then the kernel. In the head: the mark, the hash of
-// all behind it, and the size of what the kernel depends on, which the hash covers too.
+// A file has a header of fixed size, the kernel's dependencies as text, then the kernel. The header has the magic text,
+// the hash of all bytes after it, and the size of the dependencies, which the hash covers too.
 constexpr std::string_view k_mark = "unroll kernel 1 ";
 constexpr std::size_t k_number = 16, k_head = k_mark.size() + 2 * (k_number + 1);
 constexpr std::uintmax_t k_largest_file = 64u << 20;
 constexpr std::uintmax_t k_trimmed_every = 16u << 20;  // bytes written by this process
 
-// 16 digits. A single changed byte always changes them.
+// FNV hash, 16 digits. A single changed byte always changes it.
 std::string fnv_text(std::string_view bytes) {
   char text[k_number + 1];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(fnv(bytes)));
@@ -48,16 +48,16 @@ std::string head_of(std::string_view rest, std::size_t depends_on) {
   return std::string(k_mark) + fnv_text(size + std::string(rest)) + ' ' + size;
 }
 
-// Also of one that a killed process left half written.
+// Matches also files that a killed process left half written.
 bool is_name_of_kernel(const std::string& name) {
   return name.size() > k_number && name[k_number] == '.' &&
          name.find_first_not_of("0123456789abcdef") == k_number;
 }
 
-// At the first file of a process in a folder, then from time to time.
+// Trims a folder at the first file that a process writes there, then every k_trimmed_every bytes.
 void trim_at_times(const std::string& folder, std::uintmax_t written) {
   static std::mutex mutex;
-  static std::map<std::string, std::uintmax_t> due;  // [folder] bytes until then
+  static std::map<std::string, std::uintmax_t> due;  // [folder] bytes until the next trim
   {
     const std::lock_guard lock(mutex);
     std::uintmax_t& left = due[folder];
@@ -70,7 +70,7 @@ void trim_at_times(const std::string& folder, std::uintmax_t written) {
   trim_kernels(folder, k_largest_folder);
 }
 
-// Of a folder, until the object or the process ends. A process that has stopped holds up others for k_longest_wait.
+// Locks a folder until the object is destroyed or the process ends. Others wait at most k_longest_wait.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder)
@@ -105,7 +105,7 @@ KeptKernel parse_kernel(std::string_view file, std::string_view depends_on) {
   if (error != std::errc() || end != digits + k_number || size > rest.size() ||
       file.substr(0, k_head) != head_of(rest, size))
     return {{}, "its bytes do not have the hash in its head"};
-  if (rest.substr(0, size) != depends_on) return {};  // of something else with the same hash
+  if (rest.substr(0, size) != depends_on) return {};  // another kernel with the same hash
   return {std::string(rest.substr(size)), {}};
 }
 
@@ -127,7 +127,7 @@ KeptKernel read_kernel(const std::string& path, std::string_view depends_on) {
 void write_kernel(const std::string& path, std::string_view depends_on, std::string_view bytes) {
   const std::string rest = std::string(depends_on) + std::string(bytes);
   if (rest.size() + k_head > k_largest_file) return;
-  static std::atomic<int> number{0};  // threads may write the same file, too
+  static std::atomic<int> number{0};  // threads may write the same file too
   const std::string own = path + "." + std::to_string(getpid()) + "." + std::to_string(++number);
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -166,7 +166,7 @@ void trim_kernels(const std::string& folder, std::uintmax_t most_bytes) {
   std::uintmax_t total = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code gone;  // another process trims, too
+    std::error_code gone;  // another process may trim at the same time
     const auto& path = at->path();
     if (!is_name_of_kernel(path.filename().string()) || !at->is_regular_file(gone)) continue;
     const File file{at->last_write_time(gone), path, at->file_size(gone)};

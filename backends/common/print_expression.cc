@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "backends/common/walk.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::common {
 
 namespace {
 
-// Loads, statements and stores of element e. An extent or a stride becomes the next of the sizes as it is printed.
+// Prints loads, statements and stores of element e. Each extent or stride becomes the next run-time size.
 class KernelPrinter {
  public:
   KernelPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
@@ -71,7 +71,7 @@ class KernelPrinter {
       return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[static_cast<std::size_t>(axis)] != 0;
     });
   }
-  // Of element e, those that some operand needs: from the last axis on, what is left is `rest`.
+  // Prints the coordinates of element e that some operand needs, from the last axis on; `rest` is the remaining index.
   std::string coordinates() {
     std::string text, rest = "e";
     int first = 0;
@@ -89,7 +89,7 @@ class KernelPrinter {
     }
     return text;
   }
-  // Where each operand's element is: i0, i1 ..
+  // Prints the position of each operand's element: i0, i1 ...
   std::string places() {
     std::string text;
     for (std::size_t k = 0; k < operands_.size(); ++k) {
@@ -133,7 +133,7 @@ constexpr const char* k_small_types =
     "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n"
     "#extension GL_EXT_shader_16bit_storage : require\n"
     "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n";
-// Neighbors in a word belong to other invocations: each changes its own bits only.
+// Adjacent elements of a word belong to other invocations, so each store changes its own bits only.
 constexpr const char* k_word_functions =
     "#define UNROLL_LOAD_8(x, i) ((x[(i) >> 2] >> (((i) & 3u) << 3)) & 255u)\n"
     "#define UNROLL_LOAD_16(x, i) ((x[(i) >> 1] >> (((i) & 1u) << 4)) & 65535u)\n"
@@ -150,7 +150,7 @@ std::string by_element(const Instruction& i, const Shape& shape, const Splice& s
     throw Error(ErrorKind::usage, "print_expression",
                 std::string(op_info(i.op).name) + " needs the number of the element; set Splice::element");
   if (i.op == Op::random_uniform)
-    return "unroll_draw(" + variable(i.a) + ", uint(" + splice.size(i.site) + "), " + variable(i.b) + ", " +
+    return "unroll_draw(" + variable(i.a) + ", uint(" + splice.size(i.rng_stream) + "), " + variable(i.b) + ", " +
            splice.size(i.extent) + ", " + splice.element + ")";
   std::string index = splice.element;
   if (i.inner != 1) index += " / " + splice.size(i.inner);

@@ -9,7 +9,7 @@
 
 #include "core/support/formats.h"
 #include "core/support/text/exact_text.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::common {
 
@@ -28,7 +28,7 @@ std::string formatted(const std::string& format, Numbers... numbers) {
   return text;
 }
 
-// Partial results of the threads of a row, halved again and again: the count need not be a power of two.
+// Tree reduction over the threads of a row. The number of threads need not be a power of two.
 constexpr std::string_view k_cpp = R"(template <class T>
 inline T unroll_sum(T a, T b) { return a + b; }
 inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
@@ -70,7 +70,7 @@ float unroll_max(float a, float b) { return a > b || isnan(a) ? a : b; }
 int unroll_max(int a, int b) { return a > b ? a : b; }
 )";
 
-// GLSL has neither templates nor pasted names.
+// GLSL has neither templates nor token pasting.
 std::string glsl_reductions(const std::string& type) {
   const std::string part = "unroll_" + type + "_part";
   std::string text = "shared " + type + " " + part + "[256];\n";
@@ -91,7 +91,7 @@ std::string variable(std::size_t r) { return "v" + std::to_string(r); }
 std::string literal(Dialect dialect, DType dtype, double value) {
   if (dtype == DType::b8) return value != 0 ? "true" : "false";
   if (dtype == DType::i32) {
-    const auto i = static_cast<std::int32_t>(value);  // the lowest has no literal of its own
+    const auto i = static_cast<std::int32_t>(value);  // the lowest i32 has no literal
     return i == std::numeric_limits<std::int32_t>::min() ? "-2147483647 - 1" : std::to_string(i);
   }
   if (dtype == DType::bf16) return std::to_string(to_bf16(value).bits) + "u";
@@ -120,7 +120,7 @@ std::string index_type(Dialect dialect, const PrintOptions& options) {
 }
 
 std::string element_type(Dialect dialect, DType dtype, const PrintOptions& options) {
-  type_of(dialect, dtype);  // refuses
+  type_of(dialect, dtype);  // throws if unsupported
   return is_small(dtype) && !options.small_types ? "uint" : std::string(memory_type(dialect, dtype));
 }
 

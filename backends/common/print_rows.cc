@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row kernel is a sequence of loops over columns. An instruction joins the last loop unless it needs other columns of
-// a value of that loop, or its reduction.
+// a value computed in that loop, or its reduction.
 #include "backends/common/print_rows.h"
 
 #include <algorithm>
@@ -44,11 +44,11 @@ class RowPrinter {
 
  private:
   struct Loop {
-    Index columns;  // 0: statements of the row
+    Index columns;  // 0: statements executed once per row
     std::vector<std::size_t> registers;
   };
 
-  // ---- which instruction is in which loop
+  // ---- assignment of instructions to loops
 
   const Instruction& instruction(std::size_t r) const { return e_.instructions[r - first_]; }
   std::vector<std::size_t> operands(std::size_t r) const {
@@ -88,7 +88,7 @@ class RowPrinter {
     }
     return {};
   }
-  // The head of the loop over the rows that a block of threads computes: all rows of a sum are its own.
+  // Prints the head of the loop over a block's rows. One block computes all rows of a sum.
   std::string rows_of_block() {
     const bool cuda = dialect_ == Dialect::cuda;
     const auto head = [&](const std::string& name, const std::string& end) {
@@ -146,7 +146,7 @@ class RowPrinter {
     }
     return text;
   }
-  // Bytes of an array of registers, which are words or f64. Small arrays are shared first.
+  // Bytes of an array of registers (words or f64). Small arrays are placed in shared memory first.
   std::size_t array_bytes(std::size_t r) const {
     return static_cast<std::size_t>(capacity(columns_[r])) * (dtypes_[r] == DType::f64 ? 8 : 4);
   }
@@ -171,13 +171,13 @@ class RowPrinter {
     return bytes;
   }
 
-  // Arrays of neighboring sizes have the same text.
+  // Rounds sizes up, so that similar sizes have the same text.
   static Index capacity(Index columns) {
     const Index step = std::max<Index>(16, static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(columns))) / 8);
     return (columns + step - 1) / step * step;
   }
 
-  // The offset of the operand, then of the row: o0, o1 ..
+  // Prints the offset of the operand, then of the row: o0, o1 ...
   std::string offset(std::size_t operand, const Strides& strides) {
     std::string text = "    const " + index_ + " o" + std::to_string(operand) + " = " + sizes_.at(1 + operand);
     for (int axis = 0; axis < e_.shape.rank() - 1; ++axis)
@@ -215,7 +215,7 @@ class RowPrinter {
     }
     return text;
   }
-  // Element `column` of a register, where it lies in memory or in an array.
+  // Prints element `column` of a register in memory or in an array.
   std::string stored(std::size_t r, const std::string& column) {
     if (columns_[r] == 1) return variable(r);
     if (r >= first_) return "r" + std::to_string(r) + "[" + column + "]";
@@ -325,10 +325,10 @@ class RowPrinter {
   PrintOptions options_;
   std::vector<DType> dtypes_;
   std::vector<Index> columns_;
-  std::size_t first_;  // register of an instruction
+  std::size_t first_;  // first register of an instruction
   std::string index_;
   KernelSizes sizes_;
-  std::map<std::string, std::string> names_;  // of sizes by their role, or by columns: equal ones are one loop
+  std::map<std::string, std::string> names_;  // names of sizes by role, or by columns: equal columns share a loop
   std::vector<Loop> loops_;
   std::vector<int> loop_of_;    // [register]
   std::vector<bool> is_array_;  // [register]

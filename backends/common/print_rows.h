@@ -11,12 +11,11 @@
 
 namespace unroll::common {
 
-// A whole kernel and its run-time sizes; results overlap nothing. Values that other columns need, or that are needed
-// after a reduction, are arrays of a row: on the stack in C++, else in memory that the threads of a row share. An array
-// is at most an eighth of the next power of two, or 15 elements, larger than the row: expressions whose arrays are as
-// large and whose values are as wide as each other in the same places have the same text. Constants are literals: what
-// divides by its columns has a text per number of columns. sizes[0] are rows, the others and I are those of
-// print_kernel.
+// A complete kernel and its run-time sizes; results overlap nothing. Values that other columns need, or that are needed
+// after a reduction, are arrays of one row. They are on the stack in C++, else in memory that the threads of a row
+// share. An array exceeds the row by at most an eighth of the next power of two, or by 15 elements. Expressions with
+// equal array sizes and equal widths in the same places have the same text. Constants are literals, so a mean has one
+// text per number of columns. sizes[0] is the number of rows; the other sizes and I are those of print_kernel.
 //   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): rows begin .. end-1
 //   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n): any grid of one dimension; a
 //         block of at most 1,024 threads shares a row; with scratch_bytes, a parameter char* comes before n

@@ -5,14 +5,14 @@
 #include <array>
 #include <cstdint>
 
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 namespace unroll::common {
 
-// In elements, per dimension of the shape they go with; unused dimensions are 0.
+// Strides in elements, one per dimension; unused dimensions are 0.
 using Strides = std::array<std::int64_t, Shape::k_max_rank>;
 Strides dense_strides(const Shape& shape);
-// Strides that read `from` as if it had shape `to` (NumPy broadcasting): 0 where repeated.
+// Returns strides that read `from` as if it had shape `to` (NumPy broadcasting): 0 for repeated axes.
 Strides broadcast_strides(const Shape& from, const Shape& to);
 
 }  // namespace unroll::common

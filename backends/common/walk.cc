@@ -25,7 +25,7 @@ Walk walk_of(const Shape& shape, const Strides& strides) {
 Expression simplified(const Expression& e) {
   Expression simple = e;
   std::vector<std::int64_t> sizes;
-  std::vector<int> axes;  // of e, whose strides the kept axes have
+  std::vector<int> axes;  // kept axes of e, for its strides
   for (int axis = 0; axis < e.shape.rank(); ++axis) {
     if (e.shape[axis] == 1) continue;
     bool joins = !axes.empty();

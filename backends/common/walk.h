@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operands lie over the shape of an expression: what a kernel that serves many shapes must know of one.
+// Operand layouts over an expression's shape, for kernels that serve many shapes.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace unroll::common {
 
-// How an operand is walked: element by element, not at all, or by a stride per axis.
+// Access to an operand: element by element, one constant element, or a stride per axis.
 enum class Walk : char { dense = 'd', scalar = 's', strided = 'x' };
 Walk walk_of(const Shape& shape, const Strides& strides);
 
-// Of the inputs, then of the results.
+// Returns the strides of the inputs, then of the results.
 std::vector<const Strides*> operands_of(const Expression& expression);
 
-// The same work with neighboring axes joined and axes of size 1 dropped. Not for row expressions.
+// Joins adjacent axes and drops axes of size 1. Not for row expressions.
 Expression simplified(const Expression& expression);
 
 }  // namespace unroll::common

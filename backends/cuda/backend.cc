@@ -7,11 +7,11 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "backends/common/own_options.h"
-#include "backends/cuda/executable.h"
-#include "backends/cuda/library/nccl.h"
+#include "backends/common/specific_options.h"
+#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/program/executable.h"
 #include "backends/registry.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -88,7 +88,7 @@ class CudaBackend final : public Backend {
 };
 
 int device_index(const BackendOptions& options) {
-  const std::string_view text = common::own_option(options, "device");
+  const std::string_view text = common::specific_option(options, "device");
   if (text.empty()) return options.device;
   int index = 0;
   const auto end = text.data() + text.size();
@@ -104,7 +104,7 @@ std::string open_products(Context& context, std::string_view option) {
   if (option == "own") return "own products";
   try {
     context.blas = std::make_unique<cuda::Blas>();
-    context.blas->time_proposals(context.device, context.chooser);
+    context.blas->time_proposals(context.device, context.autotuner);
     return "cuBLASLt " + context.blas->version();
   } catch (const Error&) {
     if (option == "cublaslt") throw;
@@ -121,7 +121,7 @@ std::string open_layers(Context& context, std::string_view option, bool own_kern
   try {
     const auto dnn = std::make_shared<const cuda::Dnn>();
     context.rnn = std::make_unique<cuda::RnnLibrary>(cuda::RnnLibrary{
-        dnn, &context.device, &context.chooser, cuda::algorithm_of_option(algorithm)});
+        dnn, &context.device, &context.autotuner, cuda::algorithm_of_option(algorithm)});
     return "cuDNN " + dnn->version();
   } catch (const Error& error) {
     if (option == "cudnn") throw;
@@ -232,22 +232,22 @@ std::vector<BackendOption> cuda_options() {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
-  const bool graphs = common::own_option(options, "graphs") != "false";
-  const bool fixed = options.device > 0 || !common::own_option(options, "device").empty();
+  const bool graphs = common::specific_option(options, "graphs") != "false";
+  const bool fixed = options.device > 0 || !common::specific_option(options, "device").empty();
   Communicator* const ranks = options.communicator && options.communicator->size() > 1 ? options.communicator : nullptr;
-  const bool measures = common::own_option(options, "measure") != "false";
+  const bool measures = common::specific_option(options, "measure") != "false";
   const auto context = std::make_shared<Context>(device_index(options), fixed, options.cache, graphs, measures, ranks);
-  context->loops = loop_options(common::own_option(options, "loops"), context->device.limits());
-  context->loops.passes_shared = common::own_option(options, "exchange") != "global";
-  context->loops.uses_wgmma = common::own_option(options, "wgmma") == "true";
-  context->masks_lengths = common::own_option(options, "lengths") == "masked";
+  context->loops = loop_options(common::specific_option(options, "loops"), context->device.limits());
+  context->loops.passes_shared = common::specific_option(options, "exchange") != "global";
+  context->loops.uses_wgmma = common::specific_option(options, "wgmma") == "true";
+  context->masks_lengths = common::specific_option(options, "lengths") == "masked";
   context->device.enter();
-  const std::string_view products = common::own_option(options, "products");
+  const std::string_view products = common::specific_option(options, "products");
   const std::string libraries =
       open_products(*context, products) + ", " +
-      open_layers(*context, common::own_option(options, "rnn"),
+      open_layers(*context, common::specific_option(options, "rnn"),
                   context->loops.form != cuda::LoopForm::steps || products == "own",
-                  common::own_option(options, "rnn_algorithm"));
+                  common::specific_option(options, "rnn_algorithm"));
   return std::make_unique<CudaBackend>(context, ranks, libraries);
 }
 

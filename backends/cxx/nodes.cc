@@ -5,7 +5,7 @@
 #include "backends/common/print_expression.h"
 #include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cxx {
 

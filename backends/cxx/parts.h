@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/common/expression.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::cxx {
 

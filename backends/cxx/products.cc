@@ -6,8 +6,8 @@
 
 #include "backends/cxx/parts.h"
 #include "core/support/formats.h"
-#include "unroll/error.h"
-#include "unroll/tensor.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::cxx {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file around the statements of one step: constants, functions, and the class with its arrays and states.
-#include "unroll/plan/cxx_source.h"
+#include "unroll/passes/cxx_source.h"
 
 #include <utility>
 
 #include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
-#include "unroll/tensor.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

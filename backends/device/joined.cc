@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
-#include "unroll/ops.h"
-#include "unroll/plan/product_groups.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/product_groups.h"
 
 namespace unroll::device {
 

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "backends/common/hazards.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::device {
 

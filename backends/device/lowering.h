@@ -11,7 +11,7 @@
 
 #include "backends/common/expression.h"
 #include "backends/device/axes.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::common {
 struct Hazards;
@@ -82,8 +82,8 @@ class Lowering {
 
   // An elementwise expression: operands are the inputs, then the results.
   virtual void expression(common::Expression expression, Operands operands) = 0;
-  // Of an elementwise or fused node, and of a row group: with the strides of the operands, which are appended, results
-  // that are kept, and those that are stored in a second place.
+  // Of an elementwise or fused node, and of a fused reduction: with the strides of the operands, which are appended,
+  // results that are kept, and those that are stored in a second place.
   common::Expression pointwise_expression(std::int32_t node, Operands& operands);
   common::Expression row_expression(std::int32_t node, Operands& operands);
   // Elements of `from` at `from_offset` to `to` at `to_offset`, over a shape, with strides; offsets in elements.

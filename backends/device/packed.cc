@@ -6,7 +6,7 @@
 
 #include "backends/common/hazards.h"
 #include "backends/device/walk.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 
@@ -85,8 +85,8 @@ common::Expression Lowering::first_states(std::int32_t scan, std::size_t state, 
   return e;
 }
 
-// A value that an elementwise node or a row group computes is stored twice by it; a value that the step gets is stored
-// by one that reads it.
+// A value that an elementwise node or a fused reduction computes is stored twice by it; a value that the step gets is
+// stored by one that reads it.
 void Lowering::store_packed_outputs(const PackedBody& packed, const common::Hazards& hazards, StatePlaces& states,
                                     std::vector<int>& left, const std::function<bool(std::int32_t)>& runs) {
   const auto n_states = static_cast<std::size_t>(packed.n_states);
@@ -102,7 +102,7 @@ void Lowering::store_packed_outputs(const PackedBody& packed, const common::Haza
     if (s.place == Storage::Place::output && s.index == output) continue;
     if ((k >= n_states && !packed.outputs[k]) || type(value).shape.elements() == 0) continue;
     const Node& maker = graph().node(value.node);
-    if ((is_expression(maker) || maker.op == Op::row_group) && works(value.node) && is_stored(value)) {
+    if ((is_expression(maker) || maker.op == Op::fused_reduction) && works(value.node) && is_stored(value)) {
       ahead_.emplace_back(value, output);
       continue;
     }
@@ -112,7 +112,8 @@ void Lowering::store_packed_outputs(const PackedBody& packed, const common::Haza
   }
 }
 
-// An elementwise node of the value's shape, or a row group of the same rows; best one that reads the value anyway.
+// An elementwise node of the value's shape, or a fused reduction of the same rows; best one that reads the value
+// anyway.
 std::int32_t Lowering::reader_of(ValueId value, const std::function<bool(std::int32_t)>& works) const {
   std::int32_t reader = -1;
   const Shape& shape = type(value).shape;
@@ -121,7 +122,7 @@ std::int32_t Lowering::reader_of(ValueId value, const std::function<bool(std::in
     if (node.outputs.empty()) continue;
     const Shape& own = node.outputs[0].shape;
     const bool fits = is_expression(node) ? own == shape
-                                          : node.op == Op::row_group && own.rank() == 2 && shape.rank() == 2 &&
+                                          : node.op == Op::fused_reduction && own.rank() == 2 && shape.rank() == 2 &&
                                                 own[0] == shape[0] && shape[1] > 1;
     if (!fits || !works(n)) continue;
     const bool reads = std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();

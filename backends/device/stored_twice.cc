@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of a step that store a value in a second place: where the loop stacks it, or for the next step.
 #include "backends/device/lowering.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 
@@ -57,7 +57,7 @@ std::vector<Lowering::Passed> Lowering::pass_through(std::int32_t id, Expression
     std::size_t at = 0;
     while (at < node.inputs.size() && (node.inputs[at] != each.input || (at < gates.size() && gates[at] >= 0))) ++at;
     if (at == node.inputs.size()) {
-      const bool is_rows = node.op == Op::row_group;
+      const bool is_rows = node.op == Op::fused_reduction;
       at = append_input(e, {type(each.input).dtype, strides(each.input, e.shape),
                             is_rows ? type(each.input).shape[e.shape.rank() - 1] : 0});
       operands.push_back(operand(each.input));

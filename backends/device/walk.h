@@ -10,7 +10,7 @@
 #include "backends/device/joined.h"
 #include "backends/device/lowering.h"
 #include "backends/device/touched.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in when oneDNN's headers were not there at build time.
+// Replaces the backend in builds without oneDNN's headers.
 #include "backends/registry.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's recurrent primitives; everything they do not take runs as on the backend this one is built on.
+// Recurrent layers by oneDNN's primitives; all other nodes run on the base backend.
 #include <string>
 
 #include "backends/common/host_buffer.h"
-#include "backends/common/own_options.h"
-#include "backends/cpu/runtime/executable.h"
+#include "backends/common/specific_options.h"
+#include "backends/cpu/executable.h"
 #include "backends/onednn/calls.h"
 #include "backends/onednn/library.h"
-#include "backends/onednn/team.h"
+#include "backends/onednn/omp_pool.h"
 #include "backends/registry.h"
 #include "core/support/text/counted.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onednn {
 
@@ -26,7 +26,7 @@ constexpr ClaimRow k_claims[] = {
     {Op::lstm, claim_recurrent},
 };
 
-// What primitives compute in, by the precision of the plan.
+// Compute format of primitives, by the precision of the plan.
 struct FormatRow {
   Precision precision;
   DType format;
@@ -38,11 +38,11 @@ constexpr FormatRow k_formats[] = {{Precision::bf16, DType::bf16, dnnl_cpu_isa_a
 class OnednnBackend final : public HostBackend {
  public:
   explicit OnednnBackend(const BackendOptions& options)
-      : emulates_formats_(common::own_option(options, "emulate_formats") == "true"),
-        team_(options.threads > 0 ? options.threads : cpu::available_cores()) {
-    cpu::prepare(state_, team_, options);
+      : emulates_formats_(common::specific_option(options, "emulate_formats") == "true"),
+        pool_(options.threads > 0 ? options.threads : cpu::available_cores()) {
+    cpu::prepare(state_, pool_, options);
     capabilities_.name = "onednn";
-    capabilities_.device = "oneDNN " + library().release + ", " + counted(team_.size(), "thread") +
+    capabilities_.device = "oneDNN " + library().release + ", " + counted(pool_.size(), "thread") +
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.deterministic = false;
@@ -51,8 +51,8 @@ class OnednnBackend final : public HostBackend {
     capabilities_.groups_rows = true;
     capabilities_.one_arena = true;
     capabilities_.views = true;
-    capabilities_.lanes = team_.size();
-    capabilities_.threads = team_.size();
+    capabilities_.lanes = pool_.size();
+    capabilities_.threads = pool_.size();
     capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
@@ -74,8 +74,9 @@ class OnednnBackend final : public HostBackend {
     return {.reason = "oneDNN's recurrent primitives have no " + std::string(precision_name(precision))};
   }
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override {
-    const cpu::ThreadWays threads{plan->one_thread ? 1 : team_.size()};
-    return std::make_unique<cpu::ProgramExecutable<Team>>(std::move(plan), team_, state_, threads, make_recurrent);
+    const cpu::ThreadWays threads{plan->one_thread ? 1 : pool_.size()};
+    return std::make_unique<cpu::ProgramExecutable<ThreadPool>>(std::move(plan), pool_, state_, threads,
+                                                                make_recurrent);
   }
 
  private:
@@ -83,14 +84,14 @@ class OnednnBackend final : public HostBackend {
     if (cpu::exchanges(state_, node)) return {.yes = true};
     const bool gradient = node.op == Op::gradient;
     const Op op = gradient ? find_op(node.attributes.get<std::string>("of"))->op : node.op;
-    const ThreadCount threads(team_.size());  // sizes may depend on it
+    const ThreadCount threads(pool_.size());  // sizes may depend on it
     for (const ClaimRow& row : k_claims)
       if (row.op == op) return row.claim(graph, node, format);
     return {.reason = "oneDNN has no primitive for it; its body runs"};
   }
 
   bool emulates_formats_;
-  Team team_;
+  ThreadPool pool_;
   cpu::BackendState state_;
   Capabilities capabilities_;
 };

@@ -8,7 +8,7 @@ namespace unroll::onednn {
 namespace {
 
 using cpu::Frame;
-using cpu::Part;
+using cpu::Worker;
 using cpu::PlanView;
 using cpu::Ref;
 
@@ -18,14 +18,14 @@ Claim refused(std::string reason) {
   return claim;
 }
 
-// A value that may be absent.
+// An optional value.
 struct Place {
   bool present = false;
   Ref ref = {};
   float* at(const Frame& frame) const { return present ? reinterpret_cast<float*>(ref.in(frame)) : nullptr; }
 };
 
-// Operands of the forward node, which the gradient node has as well.
+// Operands of the forward node, which the gradient node also has.
 struct Inputs {
   Place x, h0, c0;
   std::vector<Place> parameters;
@@ -43,7 +43,7 @@ struct Inputs {
   }
 };
 
-// Calls of oneDNN use the threads of the team, which is at rest meanwhile.
+// oneDNN's calls use the threads of the pool, which is idle meanwhile.
 class RecurrentCall : public cpu::Call {
  public:
   RecurrentCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::string implementation)
@@ -72,7 +72,7 @@ class ForwardCall final : public RecurrentCall {
     if (r.has_c()) cn_ = out(2);
     if (forward_->saved_bytes() > 0) saved_ = out(r.n_outputs());
   }
-  void run(const Frame& frame, const Part&) override {
+  void run(const Frame& frame, const Worker&) override {
     const ThreadCount threads(threads_);
     forward_->run({inputs_.x.at(frame), inputs_.h0.at(frame), inputs_.c0.at(frame), inputs_.parameters_in(frame),
                    y_.at(frame), hn_.at(frame), cn_.at(frame), reinterpret_cast<std::byte*>(saved_.at(frame)),
@@ -106,7 +106,7 @@ class GradientCall final : public RecurrentCall {
       wanted_[static_cast<std::size_t>(d_inputs[i])] = {true, view.ref(ValueId{id, static_cast<std::int32_t>(i)})};
     has_c_ = r.has_c();
   }
-  void run(const Frame& frame, const Part&) override {
+  void run(const Frame& frame, const Worker&) override {
     const ThreadCount threads(threads_);
     std::vector<float*> d_parameters;
     for (std::size_t i = wanted_.size() - n_parameters_; i < wanted_.size(); ++i)

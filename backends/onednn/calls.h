@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this backend claims, and the calls that run it.
+// The claims of this backend and the calls that run them.
 #pragma once
 
 #include <memory>
 
-#include "backends/cpu/runtime/program.h"
-#include "unroll/backend.h"
+#include "backends/cpu/program/program.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::onednn {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor that is f32 in the plan and in another format inside a primitive: copied on the way in and out. Where the
-// format is f32 it is the tensor itself.
+// A tensor that is f32 in the plan and has another format inside a primitive: converted on the way in and out. With
+// format f32 it is the tensor itself.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class Converted {
   Converted() = default;
   Converted(Way way, std::size_t elements, DType format, Space& scratch);
   void prepare();  // once, before the first run
-  // The tensor inside, filled from outside.
+  // Returns the inside tensor, converted from `outside`.
   const std::byte* in(const float* outside, std::byte* scratch);
-  // The tensor inside, to be written; `out` copies it outside afterwards.
+  // Returns the inside tensor for writing; `out` converts it to `outside` afterwards.
   std::byte* inside(float* outside, std::byte* scratch) const;
   void out(float* outside, std::byte* scratch);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass of a stack of recurrent layers, and what it saves for its gradient.
+// The forward pass of a stack of recurrent layers, and the values that it saves for the gradient.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace unroll::onednn {
 
-// What the gradient finds: of each layer the primitive's workspace, and y of all layers but the last, in r.format.
+// Saved values: the primitive's workspace of each layer, and y of all layers but the last, in r.format.
 struct Saved {
   std::vector<std::size_t> workspace, y;  // [layer], offsets
   std::size_t bytes = 0;
@@ -21,7 +21,7 @@ struct Saved {
 
 // Shapes as in the op reference (docs/conventions.md).
 struct ForwardOperands {
-  const float *x, *h0, *c0;              // c0 null but for lstm
+  const float *x, *h0, *c0;              // c0 only for lstm, else null
   std::vector<const float*> parameters;  // of all layers and directions
   float *y, *hn, *cn;
   std::byte *saved, *scratch;            // saved null for inference
@@ -30,7 +30,7 @@ struct ForwardOperands {
 class Forward {
  public:
   Forward(const Recurrent& r, bool saving);
-  bool exists() const { return exists_; }  // whether oneDNN has primitives for all layers
+  bool exists() const { return exists_; }  // true if oneDNN has primitives for all layers
   std::size_t saved_bytes() const { return saved_.bytes; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   std::string kernel() const { return kernel_of(descs_[0]); }
@@ -44,7 +44,7 @@ class Forward {
     std::size_t primitive_scratch;
     std::unique_ptr<Primitive> primitive;
   };
-  // Inside, of a layer.
+  // Inside tensor y of a layer.
   std::byte* y_of(std::size_t layer, const ForwardOperands& operands) const;
 
   Recurrent r_;
@@ -53,7 +53,7 @@ class Forward {
   std::vector<Layer> layers_;
   Saved saved_;
   Converted x_, h0_, y_, hn_;
-  std::size_t between_[2] = {};  // y between layers when nothing is saved
+  std::size_t between_[2] = {};  // y between layers, if nothing is saved
   std::size_t scratch_bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a stack of recurrent layers from what the forward pass saved, last layer first.
+// The gradient of a stack of recurrent layers from the saved values of the forward pass, last layer first.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ namespace unroll::onednn {
 struct GradientOperands {
   const float *x, *h0, *c0;
   std::vector<const float*> parameters;
-  const float *d_y, *d_hn, *d_cn;  // cotangents; null stands for zeros
+  const float *d_y, *d_hn, *d_cn;  // cotangents; null means zeros
   const float *y, *hn, *cn;        // of the forward pass
   const std::byte* saved;
-  float *d_x, *d_h0, *d_c0;        // null for what nobody wants
+  float *d_x, *d_h0, *d_c0;        // null if not needed
   std::vector<float*> d_parameters;
   std::byte* scratch;
 };
@@ -51,7 +51,7 @@ class Gradient {
   std::vector<Layer> layers_;
   Saved saved_;
   Converted x_, h0_, y_, hn_;
-  // In the scratch: zeros for cotangents that are missing, gradients that nobody wants, and those between layers.
+  // Offsets in the scratch: zeros for missing cotangents, unneeded gradients, and gradients between layers.
   std::size_t zeros_ = 0, unwanted_h_ = 0, unwanted_c_ = 0, d_x_[2] = {};
   std::size_t zero_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;

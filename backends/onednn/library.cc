@@ -5,14 +5,14 @@
 #include <pthread.h>
 
 #include "backends/onednn/found.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onednn {
 
 namespace {
 
 constexpr int k_major = 3;
-// The library that was found beside the headers, then wherever the loader looks. UNROLL_ONEDNN_LIBRARY may be empty.
+// The library found beside the headers, then the loader's search path. UNROLL_ONEDNN_LIBRARY may be empty.
 constexpr const char* k_places[] = {UNROLL_ONEDNN_LIBRARY, "libdnnl.so.3"};
 
 constexpr const char* k_next = "run .ci/setup, or install oneDNN 3 where the loader finds libdnnl.so.3";
@@ -33,7 +33,7 @@ void find(void* handle, const std::string& name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name.c_str()));
 }
 
-// oneDNN ends the process by SIGILL on processors without SSE4.1, and uses FMA wherever it finds AVX2.
+// oneDNN dies of SIGILL on processors without SSE4.1, and uses FMA whenever it finds AVX2.
 void require_instructions() {
 #ifdef __x86_64__
   const bool has_sse = __builtin_cpu_supports("sse4.1") != 0;
@@ -58,7 +58,7 @@ Library open() {
   l.release = std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
   if (v.major != k_major)
     throw Error(ErrorKind::device, "onednn", "needs version " + std::to_string(k_major) + "; got " + l.release, k_next);
-  // The handle also reaches what the library depends on.
+  // The handle also gives access to the library's dependencies.
   find(handle, "omp_set_num_threads", l.omp_set_num_threads);
   find(handle, "omp_get_max_threads", l.omp_get_max_threads);
   find(handle, "omp_get_num_threads", l.omp_get_num_threads);
@@ -76,8 +76,8 @@ Library open() {
 
 namespace {
 
-// libgomp waits forever for threads that the child of a fork does not have. Without its threads, which it starts again
-// when it needs them, a process can be forked.
+// libgomp waits forever for threads that a forked child lacks. A process without libgomp threads can be forked; libgomp
+// restarts them on demand.
 void end_threads_before_fork() {
   constexpr int k_soft = 1;  // omp_pause_soft
   if (library().omp_pause_resource_all) library().omp_pause_resource_all(k_soft);

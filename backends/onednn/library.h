@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's C interface, opened at run time: the library does not depend on it and works where it is absent.
+// oneDNN's C interface, opened at run time: unroll does not depend on it and works without it.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -24,8 +24,7 @@ namespace unroll::onednn {
   X(gru_forward_primitive_desc_create) X(gru_backward_primitive_desc_create)                                          \
   X(lbr_gru_forward_primitive_desc_create) X(lbr_gru_backward_primitive_desc_create)
 
-// The entry points dnnl_<name>, and those of the OpenMP runtime that the library brought; the latter are null when it
-// was built with threads of another kind.
+// The entry points dnnl_<name>, and those of the library's OpenMP runtime. The latter are null without OpenMP.
 struct Library {
 #define X(name) decltype(&dnnl_##name) name = nullptr;
   UNROLL_ONEDNN_FUNCTIONS(X)
@@ -35,7 +34,7 @@ struct Library {
   int (*omp_get_num_threads)() = nullptr;
   int (*omp_get_thread_num)() = nullptr;
   int (*omp_pause_resource_all)(int kind) = nullptr;  // null before OpenMP 5.0
-  // Runs function(argument) in n_threads threads at once (libgomp's ABI, which other OpenMP runtimes offer as well).
+  // Runs function(argument) on n_threads threads at once (libgomp's ABI, which other OpenMP runtimes support too).
   void (*gomp_parallel)(void (*function)(void*), void* argument, unsigned n_threads, unsigned flags) = nullptr;
 
   dnnl_engine_t engine = nullptr;
@@ -44,15 +43,14 @@ struct Library {
   bool has_openmp() const { return gomp_parallel != nullptr; }
 };
 
-// Opens the library on the first call and keeps it. Throws Error(device) saying what was tried when it is not there,
+// Opens the library on the first call and keeps it. Throws Error(device), which lists the attempts, if it is absent,
 // lacks an entry point or is older than 3.
 const Library& library();
 
-// Throws Error(memory|device) naming what failed.
+// Throws Error(memory|device), which names the failed call.
 void check(dnnl_status_t status, const std::string& what);
 
-// The calling thread's OpenMP thread count while it lives: of the primitives that are made and run meanwhile. 0 keeps
-// the count.
+// Sets the calling thread's OpenMP thread count during its lifetime, for primitives made or run then. 0: no change.
 class ThreadCount {
  public:
   explicit ThreadCount(int n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of oneDNN's objects, and the two things done with them: running a primitive and changing a layout.
+// Owners of oneDNN's objects, running a primitive and changing a layout.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/onednn/library.h"
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 namespace unroll::onednn {
 
@@ -26,26 +26,26 @@ struct Destroy {
 template <class T> using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroy>;
 
 using Desc = Owned<dnnl_memory_desc_t>;            // type and layout of a tensor
-using PrimitiveDesc = Owned<dnnl_primitive_desc_t>;  // a kernel that was chosen
+using PrimitiveDesc = Owned<dnnl_primitive_desc_t>;  // a selected kernel
 
-// A tensor with these dimensions and strides in elements; without strides the primitive may choose its layout.
+// Returns a tensor with these dimensions and strides in elements; without strides the primitive may choose its layout.
 Desc make_desc(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& strides,
                DType dtype = DType::f32);
 Desc dense_desc(const std::vector<std::int64_t>& dims, DType dtype = DType::f32);
 Desc open_desc(const std::vector<std::int64_t>& dims, DType dtype = DType::f32);
 std::size_t bytes_of(const_dnnl_memory_desc_t desc);  // 0 for null
 
-// Scratch memory comes from the caller: the memory plan knows of it.
+// The caller supplies scratch memory, so that the memory plan includes it.
 Owned<dnnl_primitive_attr_t> caller_owns_scratch();
-// Of the tensor with oneDNN's argument number; belongs to the primitive desc; empty when it has no such tensor.
+// Returns the layout of the tensor with oneDNN's argument number. The primitive desc owns it; empty if absent.
 const_dnnl_memory_desc_t layout_of(const PrimitiveDesc& desc, int argument);
 std::string kernel_of(const PrimitiveDesc& desc);
 
-// A primitive with those of these tensors that it has. Addresses are set before each run.
+// A primitive with those of these tensors that it uses. Set addresses before each run.
 class Primitive {
  public:
   Primitive(const PrimitiveDesc& desc, std::span<const int> arguments);
-  void place(int argument, const void* address);  // does nothing for a tensor that the primitive does not have
+  void place(int argument, const void* address);  // no effect for a tensor that the primitive lacks
   void run();
 
  private:

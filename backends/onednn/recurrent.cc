@@ -21,8 +21,8 @@ constexpr Refusal k_refusals[] = {
      "it has dropout between layers, whose masks the body draws"},
 };
 
-// The tensors of one layer. Weights are left open: the primitive chooses their layout. A bias is always there, because
-// oneDNN has no kernels without one.
+// The tensors of one layer. The primitive chooses the layout of the weights. A bias is always present, because oneDNN
+// has no kernels without one.
 struct Tensors {
   Desc x, h, c, weight_ih, weight_hh, peephole, projection, bias, y;
 
@@ -43,7 +43,7 @@ dnnl_rnn_direction_t direction_of(const Recurrent& r) {
 }
 dnnl_alg_kind_t activation_of(const Recurrent& r) { return r.relu ? dnnl_eltwise_relu : dnnl_eltwise_tanh; }
 
-// Null for a kernel that does not exist; anything else that fails is an error.
+// Returns null for a kernel that does not exist; any other failure throws.
 PrimitiveDesc owned_if_made(dnnl_status_t status, dnnl_primitive_desc_t desc) {
   if (status == dnnl_unimplemented) return nullptr;
   check(status, "choosing a recurrent primitive");
@@ -65,7 +65,7 @@ std::vector<std::int64_t> gate_order(const Recurrent& r) {
 }
 
 int threads_for(const Recurrent& r, int n) {
-  constexpr std::int64_t k_least_products = 1 << 17;  // of a step: some ten microseconds, as long as a few barriers
+  constexpr std::int64_t k_least_products = 1 << 17;  // of a step: about ten microseconds, the time of a few barriers
   return r.B * r.gates() * r.H * r.P < k_least_products ? 1 : n;
 }
 

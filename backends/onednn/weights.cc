@@ -8,7 +8,7 @@ namespace unroll::onednn {
 
 namespace {
 
-// The plain layout as oneDNN's tensor (l d i g o, and l d i o for the projection).
+// Returns the plain layout as oneDNN's tensor (l d i g o, and l d i o for the projection).
 Desc plain_desc(const Recurrent& r, std::int64_t layer, Weight weight) {
   const std::int64_t D = r.D, G = r.gates(), H = r.H;
   const auto gates_by_rows = [&](std::int64_t columns) {
@@ -24,7 +24,7 @@ Desc plain_desc(const Recurrent& r, std::int64_t layer, Weight weight) {
   return dense_desc({1, D, G + (r.cell == Op::gru && r.reset_after), H});
 }
 
-// Collects pieces, joining neighbors.
+// Collects pieces and joins adjacent ones.
 class Pieces {
  public:
   Pieces(const Recurrent& r, std::vector<Piece>& list) : r_(r), list_(list) {}

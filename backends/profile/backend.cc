@@ -7,8 +7,8 @@
 #include "backends/profile/profiles.h"
 #include "backends/registry.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -27,7 +27,7 @@ std::string kernel_text(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::matmul: return product_text(graph, node);
     case Op::fused:
-    case Op::row_group: {
+    case Op::fused_reduction: {
       const auto nodes = node.body->nodes();
       const auto is_op = [](const Node& inner) {
         return is_elementwise(inner.op) || op_info(inner.op).kind == OpKind::reduce;

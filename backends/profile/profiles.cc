@@ -50,7 +50,7 @@ void describe_lavapipe(Capabilities& c) {
   c.lanes = 1;
 }
 
-// Plans that are printed as C++17 (unroll/plan/cxx_source.h).
+// Plans that are printed as C++17 (unroll/passes/cxx_source.h).
 void describe_cxx(Capabilities& c) {
   c.dtypes = {DType::f32, DType::i32, DType::b8};
   c.fuses = true;

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::profile {
 

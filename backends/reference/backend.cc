@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference backend: claims nothing, runs every plan as it is written, in f64 the ground truth of all tests.
+// The reference backend: claims nothing and runs every plan unchanged. In f64 it is the ground truth of all tests.
 #include <string>
 
 #include "backends/common/host_buffer.h"
@@ -48,7 +48,7 @@ class ReferenceExecutable final : public Executable {
 
  private:
   std::shared_ptr<const Plan> plan_;
-  std::vector<double> milliseconds_;  // [node] of all runs
+  std::vector<double> milliseconds_;  // [node] over all runs
 };
 
 class ReferenceBackend final : public HostBackend {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "backends/reference/kernels.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::reference {
 
@@ -44,12 +44,12 @@ std::byte* constant_data(const Node& node) {
   return const_cast<std::byte*>(node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes().data());
 }
 
-// Rows of a state or of a per-step output: axis 0 is B.
+// Bytes of a row of a state or of a per-step output: axis 0 is B.
 std::size_t row_bytes(const Type& type) {
   return type.shape[0] == 0 ? 0 : type.bytes() / static_cast<std::size_t>(type.shape[0]);
 }
 
-// One scan: the body plan runs once per step on the current states and slice t of every sequence.
+// Runs one scan: the body plan once per step, on the current states and slice t of every sequence.
 class ScanRun {
  public:
   ScanRun(const Plan& body, const Node& node, std::span<const View> inputs, std::span<const View> outputs)
@@ -101,7 +101,7 @@ class ScanRun {
     return f;
   }
 
-  // The body on all rows, those that are not there as zeros; then rows that are there are kept.
+  // Runs the body on all rows, with zeros for absent ones; then keeps the live rows.
   void run_packed_step(std::int64_t t) {
     const auto* sizes = masks(0).as<const std::int32_t>();
     std::size_t before = 0;
@@ -140,7 +140,7 @@ class ScanRun {
     return body_.graph->outputs().empty() ? 0 : body_.graph->type(body_.graph->outputs()[0].value).shape[0];
   }
 
-  // What the body sees: rows that start anew at t are zero.
+  // Makes the states that the body reads: rows that restart at t are zero.
   void reset_rows(std::int64_t t) {
     const View& reset = masks(layout_.has_lengths ? 1 : 0);
     const std::int64_t batch = reset.type.shape[1];
@@ -148,7 +148,7 @@ class ScanRun {
       for (std::size_t i = 0; i < n_states() && reset.as<const std::uint8_t>()[t * batch + b]; ++i)
         clear_row(seen_[i].data(), row_bytes(inputs_[i].type), b);
   }
-  // Rows past their length keep their states as they were before a reset, and give zeros.
+  // Rows past their length keep their states from before a reset, and output zeros.
   void hold_rows(std::int64_t t) {
     for (std::int64_t b = 0; b < masks(0).type.shape[0]; ++b) {
       if (t < masks(0).as<const std::int32_t>()[b]) continue;
@@ -168,12 +168,12 @@ class ScanRun {
   const Plan& body_;
   ScanLayout layout_;
   std::span<const View> inputs_, outputs_;
-  std::vector<Bytes> now_, seen_, next_;  // states before the step, as the body sees them, after it
+  std::vector<Bytes> now_, seen_, next_;  // states before the step, as the body reads them, after it
 };
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs);
 
-// An elementwise group or a row group: its body, node by node, every value in memory of its own.
+// Runs the body of an elementwise group or fused reduction node by node, with separate memory for every value.
 void run_group(const Node& node, std::span<const View> inputs, std::span<const View> outputs) {
   const Graph& body = *node.body;
   std::vector<Bytes> memory;
@@ -206,7 +206,7 @@ void run_group(const Node& node, std::span<const View> inputs, std::span<const V
 
 void run_node(const Node& node, const Plan* body, std::span<const View> inputs, std::span<const View> outputs) {
   if (node.op == Op::scan) return ScanRun(*body, node, inputs, outputs).run();
-  if (node.op == Op::fused || node.op == Op::row_group) return run_group(node, inputs, outputs);
+  if (node.op == Op::fused || node.op == Op::fused_reduction) return run_group(node, inputs, outputs);
   const Kernel kernel = find_kernel(node.op);
   if (!kernel) throw Error(ErrorKind::internal, op_info(node.op).name, "has no reference kernel");
   kernel({node, inputs, outputs});
@@ -251,13 +251,13 @@ class PlanRun {
     return {plan_.graph->type(v), at(plan_.storage[node][output])};
   }
 
-  // Kernels do not work in place: a result that overlaps an operand, or that nobody keeps, is made aside first.
+  // Kernels do not work in place: a result that overlaps an operand, or that is not stored, goes to a temporary first.
   void run_placed(const Node& node, std::size_t id, std::span<const View> inputs) {
     std::vector<View> placed, made;
     std::vector<Bytes> aside;
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       placed.push_back(view({static_cast<std::int32_t>(id), static_cast<std::int32_t>(k)}));
-      if (node.op == Op::reshape && placed[0].data == inputs[0].data) return;  // a view: the numbers are there already
+      if (node.op == Op::reshape && placed[0].data == inputs[0].data) return;  // a view: the elements are already there
       made.push_back(placed.back());
       const bool clash =
           std::any_of(inputs.begin(), inputs.end(), [&](const View& in) { return overlap(in, placed[k]); });
@@ -271,7 +271,7 @@ class PlanRun {
         copy_bytes(placed[k].data, made[k].data, placed[k].type.bytes());
   }
 
-  // After all nodes have run; an output may share memory with an input that another output still shows.
+  // Runs after all nodes; an output may share memory with an input that another output is a view of.
   void copy_outputs() {
     std::vector<std::pair<std::size_t, Bytes>> moved;
     for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks a plan node by node. Obvious and slow on purpose: this is what a plan means.
+// Interprets a plan node by node. Simple and slow on purpose: it defines the meaning of a plan.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::reference {
 
@@ -16,8 +16,8 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-// Arena bytes start as 0xFF, a NaN in floats, so that a value read before it was written shows. `milliseconds`, where
-// there are any, gets what each node took added.
+// Arena bytes start as 0xFF, a NaN in floats, so that reads before writes show. Adds the time of each node to
+// `milliseconds`, unless it is empty.
 void interpret(const Plan& plan, const Frame& frame, std::span<double> milliseconds = {});
 
 }  // namespace unroll::reference

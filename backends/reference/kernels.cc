@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table op -> kernel and the index arithmetic that kernels share.
+// The table of kernels by op, and the index arithmetic that kernels share.
 #include "backends/reference/kernels.h"
 
 #include <array>

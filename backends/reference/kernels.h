@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plain kernel per op: the definition of what the op means. A kernel gets typed views and may assume that shapes
-// and dtypes agree and that outputs do not overlap inputs.
+// One plain kernel per op: the definition of the op. A kernel receives typed views. It may assume that shapes and
+// dtypes match and that outputs do not overlap inputs.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 
@@ -40,10 +40,10 @@ std::span<const KernelRow> linear_kernels();
 std::span<const KernelRow> reduce_kernels();
 std::span<const KernelRow> index_kernels();
 
-// Null for ops without a kernel of their own: sources that a plan places, scan, and composites.
+// Returns null for ops without a kernel: sources that a plan binds, scan, and composites.
 Kernel find_kernel(Op op);
 
-// Calls f with a zero of the C++ type of `dtype`, one with arithmetic.
+// Calls f with a zero of the C++ type of `dtype`, a type with arithmetic.
 template <class F>
 void for_number(DType dtype, F f) {
   switch (dtype) {
@@ -56,7 +56,7 @@ void for_number(DType dtype, F f) {
   }
   throw Error(ErrorKind::internal, "reference", "no arithmetic on " + std::string(dtype_name(dtype)));
 }
-// Any dtype, for what is moved or converted.
+// The same for any dtype, for moves and conversions.
 template <class F>
 void for_dtype(DType dtype, F f) {
   if (dtype == DType::bf16) return f(Bf16{});
@@ -64,11 +64,11 @@ void for_dtype(DType dtype, F f) {
   for_number(dtype, f);
 }
 
-// Distance in elements between neighbors along each axis of a dense row-major array.
+// Returns the distance in elements between neighbors along each axis of a dense row-major array.
 std::vector<std::int64_t> dense_strides(const Shape& shape);
-// Strides with which an array of shape `from` is read as if it had shape `to`: 0 along broadcast axes.
+// Returns strides that read an array of shape `from` as if it had shape `to`: 0 along broadcast axes.
 std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to);
-// For each element of `shape` in row-major order: sum over axes of coordinate * stride, plus `start`.
+// Returns, for each element of `shape` in row-major order, `start` plus the sum over axes of coordinate * stride.
 std::vector<std::int64_t> offsets_of(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t start = 0);
 
 }  // namespace unroll::reference

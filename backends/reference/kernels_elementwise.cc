@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Same-index ops with NumPy broadcasting, each as the plain formula in the dtype of its operands.
+// Elementwise ops with NumPy broadcasting, each as the plain formula in the dtype of its operands.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,19 +7,19 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/support/formats.h"
 #include "backends/reference/kernels.h"
-#include "unroll/error.h"
+#include "core/support/formats.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 
 namespace {
 
-// i32 arithmetic wraps: it is done on unsigned numbers.
+// i32 arithmetic wraps, so it uses unsigned numbers.
 template <class T>
 using Arithmetic = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t, T>;
 
-// The values of one operand as seen by each element of the result.
+// Reads one operand at the elements of the result.
 template <class T>
 class Operand {
  public:
@@ -189,8 +189,8 @@ void select(const Call& call) {
   });
 }
 
-// Float to i32 truncates, saturates at the ends and takes NaN to 0; anything but 0 is true. To 16 bits a number is
-// rounded once, from the dtype it has.
+// Float to i32 truncates, saturates and maps NaN to 0; every value except 0 is true. Conversion to 16 bits rounds once,
+// from the operand's dtype.
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_class_v<From>) {

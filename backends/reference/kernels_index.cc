@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read rows by number, add into rows by number, or draw numbers by their index.
+// Ops that gather or scatter rows by index, and ops that draw random numbers by index.
 #include <algorithm>
 #include <numeric>
 
 #include "backends/reference/kernels.h"
 #include "core/support/philox.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 
@@ -56,7 +56,7 @@ void scatter_add(const Call& call) {
   }
 }
 
-// Lengths i32 [B], cut to 0 .. steps: rows by length, and the places of the rows that are there.
+// Lengths i32 [B], clamped to 0 .. steps: the batch order by length, and the places of the live rows.
 void pack_lengths(const Call& call) {
   const std::int64_t batch = call.inputs[0].elements(), steps = call.node.attributes.get<std::int64_t>("steps");
   const auto out = [&](std::size_t k) { return call.outputs[k].as<std::int32_t>(); };
@@ -82,18 +82,18 @@ void pack_lengths(const Call& call) {
   *out(5) = row;
 }
 
-// Number step * elements + e of draw `site` in key's update, see core/support/philox.h.
+// Number step * elements + e of RNG stream `rng_stream` with this key, see core/support/philox.h.
 void random_uniform(const Call& call) {
   const View& out = call.outputs[0];
   const auto* key = call.inputs[0].as<const std::int32_t>();
   const auto word = [&](int i) { return static_cast<std::uint32_t>(key[i]); };
-  const auto site = static_cast<std::uint32_t>(call.node.attributes.get<std::int64_t>("site"));
+  const auto rng_stream = static_cast<std::uint32_t>(call.node.attributes.get<std::int64_t>("rng_stream"));
   const std::int64_t step = call.inputs.size() > 1 ? call.inputs[1].as<const std::int32_t>()[0] : 0;
   for (std::int64_t e = 0; e < out.elements(); ++e) {
     const auto index = static_cast<std::uint64_t>(step * out.elements() + e);
     const std::uint64_t block = index / 4;
     const PhiloxBlock words =
-        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), site, word(2)},
+        philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), rng_stream, word(2)},
                {word(0), word(1)});
     out.as<float>()[e] = philox_uniform(words[index % 4]);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast, sums in double. 16-bit operands give f32,
-// or their own dtype when the node says so.
+// or their dtype if the node requests it.
 #include <algorithm>
 #include <type_traits>
 
 #include "backends/reference/kernels.h"
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 
@@ -21,7 +21,7 @@ Matrix matrix_of(const Shape& shape, bool transposed) {
   return transposed ? Matrix{1, width} : Matrix{width, 1};
 }
 
-// Offset of each matrix of `operand` for each matrix of the result.
+// Returns the offset of each matrix of `operand` for each matrix of the result.
 std::vector<std::int64_t> matrix_offsets(const Shape& operand, const Shape& result) {
   const auto leading = [](const Shape& s) { return Shape(s.dims().first(static_cast<std::size_t>(s.rank() - 2))); };
   auto strides = broadcast_strides(leading(operand), leading(result));
@@ -48,7 +48,7 @@ void multiply(const Call& call) {
   const Shape &sa = call.inputs[0].type.shape, &sb = call.inputs[1].type.shape, &sc = call.outputs[0].type.shape;
   const Matrix ma = matrix_of(sa, transpose_a), mb = matrix_of(sb, transpose_b);
   const std::int64_t m = sc[sc.rank() - 2], n = sc[sc.rank() - 1];
-  // With a count of rows: stored rows of a beyond it do not count; their rows of the result are zero here.
+  // With a row count, further stored rows of a are ignored; their rows of the result are zero.
   const std::int64_t stored = call.inputs.size() > 2 ? *call.inputs[2].as<const std::int32_t>() : sa[sa.rank() - 2];
   const std::int64_t k = transpose_a ? std::clamp<std::int64_t>(stored, 0, sa[sa.rank() - 2]) : sa[sa.rank() - 1];
   const std::int64_t rows = transpose_a ? m : stored;

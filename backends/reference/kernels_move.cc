@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that place elements without computing, and the sources that fill an array from attributes.
+// Ops that move elements without computing, and sources that fill an array from attributes.
 #include <cstring>
 
 #include "backends/reference/kernels.h"

@@ -6,13 +6,13 @@
 
 #include "backends/reference/kernels.h"
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::reference {
 
 namespace {
 
-// For each element of x: the element of the result it goes into.
+// Returns, for each element of x, the result element that it contributes to.
 std::vector<std::int64_t> targets(const Shape& x, const Ints& axes) {
   Shape kept = x;
   for (const std::int64_t axis : axes) kept = kept.with(static_cast<int>(axis), 1);
@@ -21,7 +21,7 @@ std::vector<std::int64_t> targets(const Shape& x, const Ints& axes) {
 
 template <class T>
 bool beats(T candidate, T best) {
-  return best == best && (candidate != candidate || candidate > best);  // a NaN beats all and stays
+  return best == best && (candidate != candidate || candidate > best);  // NaN propagates
 }
 
 template <class T>

@@ -6,10 +6,10 @@
 #include <string>
 #include <typeinfo>
 
-#include "backends/common/own_options.h"
+#include "backends/common/specific_options.h"
 #include "backends/registry.h"
 #include "backends/vulkan/program/executable.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -85,7 +85,7 @@ class VulkanBackend final : public Backend {
 };
 
 std::uint32_t number_option(const BackendOptions& options, const std::string& name) {
-  const std::string_view text = common::own_option(options, name);
+  const std::string_view text = common::specific_option(options, name);
   std::uint32_t number = 0;
   if (text.empty()) return 0;
   const auto end = text.data() + text.size();
@@ -96,16 +96,16 @@ std::uint32_t number_option(const BackendOptions& options, const std::string& na
 }
 
 std::shared_ptr<Context> open_context(const BackendOptions& options) {
-  vulkan::Choice choice{std::string(common::own_option(options, "device"))};
+  vulkan::Choice choice{std::string(common::specific_option(options, "device"))};
   if (choice.text.empty() && options.device > 0) choice.text = std::to_string(options.device);
-  const bool validates = common::own_option(options, "validation") == "true";
-  const std::string_view how = common::own_option(options, "loops");
+  const bool validates = common::specific_option(options, "validation") == "true";
+  const std::string_view how = common::specific_option(options, "loops");
   const auto loops = how == "steps" ? vulkan::Loops::steps
                      : how == "whole" ? vulkan::Loops::whole
                                       : vulkan::Loops::automatic;
   auto context = std::make_shared<Context>(choice, validates, number_option(options, "iterations"), loops,
                                            options.cache);
-  const std::string_view sizes = common::own_option(options, "sizes");
+  const std::string_view sizes = common::specific_option(options, "sizes");
   if (sizes == "small" || sizes == "large") context->device.set_small_sizes(sizes == "small");
   return context;
 }

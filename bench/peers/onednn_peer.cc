@@ -16,7 +16,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "core/autodiff/gradient_body.h"
-#include "core/ir/composite.h"
-#include "unroll/error.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -7,10 +7,10 @@
 #include "core/autodiff/accumulate.h"
 #include "core/autodiff/reach.h"
 #include "core/autodiff/rules.h"
-#include "core/ir/op_map.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/op_map.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/composite.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

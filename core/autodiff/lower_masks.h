@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

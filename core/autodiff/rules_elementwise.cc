@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "core/autodiff/rules.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -2,8 +2,8 @@
 // Gradients of movement, contractions, reductions and indexing. Each is the transpose of a linear map (for reduce_max:
 // of the selection).
 #include "core/autodiff/rules.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

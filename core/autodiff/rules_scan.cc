@@ -13,8 +13,8 @@
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
 #include "core/ir/match/recognize.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

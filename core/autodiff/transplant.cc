@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 namespace {
@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view k_digits = "0123456789abcdef";
 constexpr std::size_t k_n_digits = 16;
 
-// A data file of this name, or what a killed process left of one.
+// True for a data file of this name, or the remains of one after a killed process.
 bool is_data_of(const std::string& file, const std::string& name) {
   if (!file.starts_with(name + ".") || file.size() < name.size() + 1 + k_n_digits) return false;
   const std::string digits = file.substr(name.size() + 1, k_n_digits), rest = file.substr(name.size() + 1 + k_n_digits);

@@ -5,14 +5,14 @@
 #include <map>
 #include <string>
 
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 namespace unroll {
 
-inline constexpr const char* k_digest = "digest";        // the metadata
-inline constexpr const char* k_digest_form = "crc32c:";  // how its value begins
+inline constexpr const char* k_digest = "digest";        // metadata key of the digest
+inline constexpr const char* k_digest_form = "crc32c:";  // prefix of its value
 
-// Of every name, type, byte and other metadata.
+// Computes the digest of all names, types, bytes and other metadata.
 std::string digest_of(const TensorMap& tensors, const std::map<std::string, std::string>& metadata);
 
 }  // namespace unroll

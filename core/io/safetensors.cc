@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes safetensors: exact conversion of dtypes, and a writer whose bytes depend only on the content.
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "core/support/checked_size.h"
 #include "core/support/formats.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -94,7 +94,7 @@ constexpr ConversionRow k_conversions[] = {
     {"BOOL", DType::b8, copy_booleans},
 };
 
-// In the order of DType: f32, f64, i32, b8, bf16, f16. What is written in 16 bits is read as f32.
+// In the order of DType: f32, f64, i32, b8, bf16, f16. 16-bit floats are read as f32.
 constexpr std::array<std::string_view, k_n_dtypes> k_written{"F32", "F64", "I32", "BOOL", "BF16", "F16"};
 
 [[noreturn]] void refuse_to_write(const std::string& path, const std::string& what, std::string_view next) {
@@ -124,7 +124,7 @@ void check_writable(const std::string& path, const TensorFile& file) {
 
 using Named = std::pair<const std::string, Tensor>;
 
-// Falling dtype size keeps every tensor aligned to its element; the name makes the order unique.
+// Decreasing dtype size keeps every tensor aligned to its element; the name makes the order unique.
 std::vector<const Named*> data_order(const TensorMap& tensors) {
   std::vector<const Named*> order;
   for (const auto& named : tensors) order.push_back(&named);
@@ -143,7 +143,7 @@ std::string header_text(const std::string& path, const TensorFile& file, std::sp
     text += "\"__metadata__\":{";
     for (const auto& [key, value] : file.metadata) {
       comma();
-      // What is there may be the digest of another content, such as that of the file these tensors were read from.
+      // The value may be an old digest, such as that of the file these tensors came from.
       const bool is_digest = key == k_digest && value.starts_with(k_digest_form);
       text += json_string(path, key) + ":" +
               json_string(path, is_digest ? digest_of(file.tensors, file.metadata) : value);
@@ -207,7 +207,7 @@ TensorFile load_safetensors(const std::string& path, Vfs& vfs) {
 
 namespace {
 
-// The file, in parts: how long the header is, the header, and each tensor. Calls take(parts).
+// Calls take(parts) with the parts of the file: header size, header, and each tensor.
 template <class Take>
 void with_parts(const std::string& path, const TensorFile& file, const Take& take) {
   check_writable(path, file);

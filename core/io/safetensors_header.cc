@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the header with nlohmann's event interface. Without a tree, excessive nesting, counts and duplicates are
-// refused at the byte where they occur.
+// refused at their byte position.
 #include "core/io/safetensors_header.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include "core/support/checked_size.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -22,7 +22,7 @@ struct DTypeRow {
   std::string_view name;
   std::size_t bits;
 };
-// All types of the format (safetensors 0.6). The size of another one is that of its range.
+// All types of the format (safetensors 0.6). The size of an unknown type follows from its range.
 constexpr DTypeRow k_dtypes[] = {
     {"F64", 64},    {"F32", 32},    {"F16", 16},    {"BF16", 16},       {"I64", 64},        {"I32", 32},
     {"I16", 16},    {"I8", 8},      {"U64", 64},    {"U32", 32},        {"U16", 16},        {"U8", 8},
@@ -142,13 +142,13 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool skipping() const { return skip_above_ >= 0; }
-  // True when the value just read belongs to an unknown key; a plain value ends the skipping.
+  // True if the value just read belongs to an unknown key; a plain value ends the skipping.
   bool skip_value() {
     const bool skip = skipping();
     end_skip();
     return skip;
   }
-  // True when what just ended lies within the value of an unknown key.
+  // True if the object or array just closed lies within the value of an unknown key.
   bool end_skip() {
     if (!skipping()) return false;
     if (depth_ == skip_above_) skip_above_ = -1;
@@ -255,7 +255,7 @@ std::string FileEntry::text() const {
 std::map<std::string, std::string> tied_tensors(const std::map<std::string, std::string>& metadata,
                                                 const std::function<bool(const std::string&)>& has,
                                                 const std::string& file_name) {
-  // "lstm.weight_ih_l0": the last part of a name that PyTorch gives to a parameter.
+  // "lstm.weight_ih_l0" ends in a parameter name of PyTorch.
   const auto names_parameter = [](std::string_view name) {
     const std::string_view leaf = name.substr(name.rfind('.') + 1);
     return leaf.starts_with("weight") || leaf.starts_with("bias");
@@ -276,7 +276,7 @@ FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::
   const std::size_t length = header_length(file, file_name);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
   if (!text.starts_with('{')) refuse(file_name, "must have a header that starts with '{'");
-  // The JSON reader takes a zero byte for the end of its input; what follows it would go unseen.
+  // The JSON reader stops at a zero byte and would not see the rest.
   if (text.find('\0') != text.npos) refuse(file_name, "has a zero byte in its header");
   FileHeader header;
   header.data_offset = 8 + length;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The local file system: POSIX calls that continue after interruptions and short transfers, and atomic file
 // replacement.
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ class Descriptor {
   }
   bool ok() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Closed even when it fails: Linux frees the descriptor in every case, so it is never tried again.
+  // Closes also after a failure. Linux frees the descriptor in every case, so a retry is wrong.
   int close() {
     const int result = ::close(fd_);
     fd_ = -1;
@@ -94,7 +94,7 @@ class DiskFile : public Vfs::File {
   Descriptor file_;
 };
 
-// Bytes of a regular file that is open for reading.
+// Returns the size of an open regular file.
 std::size_t size_of(const Descriptor& file, const std::string& path) {
   if (!file.ok()) throw file_error(ErrorKind::input_file, path, "open", errno);
   struct stat status;
@@ -134,7 +134,7 @@ class DiskReader : public Vfs::Reader {
   }
 
  private:
-  // Size and time. A file that took the place of this one is another: this one is still read.
+  // Size and time. A file that replaced this one has another descriptor; this one stays readable.
   std::pair<std::size_t, timespec> last_write() const {
     struct stat status {};
     if (::fstat(file_.get(), &status) < 0) throw file_error(ErrorKind::input_file, path_, "read", errno);
@@ -193,7 +193,7 @@ class Disk : public Vfs {
     const std::string folder = path.empty() ? "." : path;
     const Descriptor file(folder, O_RDONLY | O_DIRECTORY);
     if (!file.ok()) throw file_error(ErrorKind::storage, folder, "open the folder", errno);
-    // EINVAL: this file system has nothing to sync in a folder.
+    // EINVAL: this file system cannot sync a folder.
     if (uninterrupted([&] { return ::fsync(file.get()); }) < 0 && errno != EINVAL)
       throw file_error(ErrorKind::storage, folder, "sync the folder", errno);
   }
@@ -215,7 +215,7 @@ class Disk : public Vfs {
 
   void link(const std::string& from, const std::string& to) override {
     if (::link(from.c_str(), to.c_str()) == 0) return;
-    // Some file systems have no links.
+    // Some file systems do not support links.
     std::error_code error;
     std::filesystem::copy_file(from, to, error);
     if (error) throw file_error(ErrorKind::storage, to, "copy '" + from + "' to it", error.value());
@@ -259,7 +259,7 @@ void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::sp
     for (const auto part : parts) device->write(part);
     return device->close();
   }
-  // One name: a kill that cannot be caught leaves one stale file at most, and the next write replaces it.
+  // A fixed name: a kill leaves at most one stale file, which the next write replaces.
   const std::string temporary = temporary_path(path);
   const TemporaryFile named(temporary);
   const std::unique_ptr<Vfs::File> file = vfs.create(temporary);
@@ -271,7 +271,7 @@ void write_atomically(Vfs& vfs, const std::string& path, std::span<const std::sp
   } catch (...) {
     try {
       vfs.remove(temporary);
-    } catch (const Error&) {  // the first error is the one to report
+    } catch (const Error&) {  // the first error is reported
     }
     throw;
   }

@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <utility>
 
-#include "unroll/error.h"
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/cell_equations.h"
+#include "unroll/ir/cell_equations.h"
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

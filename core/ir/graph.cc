@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

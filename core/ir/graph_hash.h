@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that append primitives, and scan.
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "core/ir/append.h"
-#include "core/ir/shapes/input_range.h"
-#include "unroll/error.h"
+#include "core/ir/input_range.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -71,8 +71,8 @@ Value filled(Graph& graph, Type type, double value) { return broadcast(scalar(gr
 Value iota(Graph& graph, Shape shape, int axis) {
   return graph.append_one(Op::iota, {}, {{"shape", ints(shape)}, {"axis", from_end(axis, shape.rank())}});
 }
-Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
-  const Attributes attributes{{"shape", ints(shape)}, {"site", site}};
+Value random_uniform(Value key, Shape shape, std::int64_t rng_stream, Value step) {
+  const Attributes attributes{{"shape", ints(shape)}, {"rng_stream", rng_stream}};
   return step ? append(Op::random_uniform, {key, step}, attributes) : append(Op::random_uniform, {key}, attributes);
 }
 
@@ -82,7 +82,7 @@ Value random_uniform(Value key, Shape shape, std::int64_t site, Value step) {
   Value name(Value x) { return append(Op::name, {x}); }
 #define UNROLL_BINARY(name, ...) \
   Value name(Value a, Value b) { return append(Op::name, {a, b}); }
-#include "unroll/detail/op_table.def"
+#include "unroll/ir/op_table.def"
 Value is_finite(Value x) { return append(Op::is_finite, {x}); }
 Value logical_not(Value a) { return append(Op::logical_not, {a}); }
 Value select(Value condition, Value a, Value b) { return append(Op::select, {condition, a, b}); }

@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "core/ir/attribute_table.h"
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/attribute_table.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -22,7 +22,7 @@ constexpr VerifyRule k_rules[] = {
     {2, "every operand is an output of an earlier node of the same graph"},
     {3, "a node has as many operands as its op allows"},
     {4, "a node has exactly the attributes of its op, each of the right type"},
-    {5, "scan, fused and row_group nodes have a body, other nodes have none"},
+    {5, "scan, fused and fused_reduction nodes have a body, other nodes have none"},
     {6, "the body of a scan takes its states, slices and constants, and returns every next state"},
     {7, "the body of a fused node has only elementwise ops"},
     {8, "output types are those of the shape rule"},
@@ -30,7 +30,7 @@ constexpr VerifyRule k_rules[] = {
     {10, "every named output exists; names are unique"},
     {11, "in a planned graph all composite and gradient nodes are claimed"},
     {12, "bodies are nested at most 64 deep"},
-    {13, "the body of a row_group node has only ops that work row by row"},
+    {13, "the body of a fused_reduction node has only ops that work row by row"},
 };
 
 class Verifier {
@@ -79,11 +79,11 @@ class Verifier {
     const int n = static_cast<int>(node.inputs.size());
     if (n < info.min_inputs || (info.max_inputs >= 0 && n > info.max_inputs)) fail(3, "got " + std::to_string(n));
     check_attributes(node);
-    const bool wants_body = node.op == Op::scan || node.op == Op::fused || node.op == Op::row_group;
+    const bool wants_body = node.op == Op::scan || node.op == Op::fused || node.op == Op::fused_reduction;
     require(5, wants_body == (node.body != nullptr), node.body ? "got a body" : "got none");
     if (node.body) Verifier(*node.body, stage_, where_ + " %" + std::to_string(at_) + " body,", depth_ + 1).run();
     if (node.op == Op::fused) check_elementwise(*node.body);
-    if (node.op == Op::row_group) check_row_ops(*node.body);
+    if (node.op == Op::fused_reduction) check_row_ops(*node.body);
     check_types(node, types);
     const bool is_composite = info.tier == OpTier::composite || node.op == Op::gradient;
     if (stage_ == Stage::planned && is_composite)

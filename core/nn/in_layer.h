@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 
-// Names a layer already: layers around it leave it alone.
+// An error that names a layer already; enclosing layers leave it unchanged.
 class LayerError : public Error {
  public:
   LayerError(const Error& e, const std::string& layer)
@@ -19,7 +19,7 @@ class LayerError : public Error {
 };
 
 // Builds a part of a model. A shape or type error in it becomes "[encoder.l0] linear: ...". At the root of a model,
-// where the path is empty, it keeps its text.
+// where the path is empty, the text stays unchanged.
 template <class Build>
 auto in_layer(Graph& graph, const std::string& path, const Build& build) {
   const OriginScope of_layer(graph, {path});

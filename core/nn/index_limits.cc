@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t k_any_negative = std::numeric_limits<std::int32_t>::min();
 
-// A part of an input in the order of the input, or in another one.
+// A part of a graph input, in the order of the input or moved.
 struct Part {
   IndexLimit of;
   bool moved;
@@ -20,7 +20,7 @@ struct Part {
 
 std::vector<Part> sliced(std::vector<Part> parts, const Node& slice) {
   const auto axis = static_cast<std::size_t>(slice.attributes.get<std::int64_t>("axis"));
-  std::erase_if(parts, [](const Part& part) { return part.moved; });  // where its axes are is not known
+  std::erase_if(parts, [](const Part& part) { return part.moved; });  // the positions of its axes are unknown
   for (Part& part : parts) {
     part.of.begin[axis] += slice.attributes.get<std::int64_t>("start");
     part.of.size[axis] = slice.attributes.get<std::int64_t>("size");
@@ -28,7 +28,7 @@ std::vector<Part> sliced(std::vector<Part> parts, const Node& slice) {
   return parts;
 }
 
-// The parts of inputs that a value consists of, as far as only moves lie in between.
+// Returns the parts of inputs that a value consists of, through moves only.
 std::vector<Part> parts_of(const Graph& graph, ValueId id) {
   const Node& node = graph.node(id.node);
   if (node.op == Op::input) {
@@ -47,7 +47,7 @@ std::vector<Part> parts_of(const Graph& graph, ValueId id) {
   return all;
 }
 
-// x of select(x < 0, x + N, x), by which ONNX's Gather counts from the end.
+// Returns x of select(x < 0, x + N, x), the form in which ONNX's Gather counts from the end.
 std::optional<ValueId> wrapped_index(const Graph& graph, ValueId id) {
   const Node& node = graph.node(id.node);
   if (node.op != Op::select) return std::nullopt;

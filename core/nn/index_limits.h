@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which numbers of a graph's inputs are indices, and of how many rows. A graph reads zeros where an index is out of
-// range; callers that have the numbers on the host refuse them instead.
+// Graph inputs that are indices, with their limits. A graph reads zeros at an index out of range. Callers with the
+// indices on the host refuse them instead.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "unroll/graph.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 
 struct IndexLimit {
   std::string input;
-  std::vector<std::int64_t> begin, size;  // the part of the input that is looked up, by axis
-  std::int64_t least, most;               // that are allowed
+  std::vector<std::int64_t> begin, size;  // range of the looked-up part of the input, by axis
+  std::int64_t least, most;               // allowed values
   std::string what;                       // "the 4 classes"
 };
 
-// Of the ids of `embedding`, the indices of ONNX's Gather, and the labels of `softmax_cross_entropy`, where they are
-// inputs: slices of them, and these in another shape or order, or side by side.
+// Finds ids of `embedding`, indices of ONNX's Gather, and labels of `softmax_cross_entropy` that are inputs, or slices
+// of inputs. Reshapes, transposes and concatenations of them count too.
 std::vector<IndexLimit> index_limits(const Graph& graph);
 
-// Throws Error(usage), which names the input, the first index out of range, its place and the range.
+// Throw Error(usage), which names the input, the first index out of range, its position and the range.
 void check_indices(const std::vector<IndexLimit>& limits, const std::string& input, const Tensor& tensor);
 void check_indices(const std::vector<IndexLimit>& limits, const TensorMap& inputs);
 

@@ -5,17 +5,17 @@
 
 #include "core/support/fnv.h"
 #include "core/support/philox.h"
-#include "unroll/error.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
 namespace {
 
-// "init": keeps these draws apart from the training updates' (counter word 3 is the update there).
+// "init": separates these draws from those of training updates (whose counter word 3 is the update).
 constexpr std::uint32_t k_domain = 0x696E6974u;
 
-// Draw e of a parameter: lane e & 3 of the block with counter (e >> 2, hash of the name high, low, domain).
+// Draw e of a parameter is lane e & 3 of the block with counter (e >> 2, hash of the name high, low, domain).
 class Draws {
  public:
   Draws(std::uint64_t seed, std::string_view name)
@@ -42,7 +42,7 @@ class Draws {
   bool drawn_ = false;
 };
 
-// log x = e log 2 + 2 atanh((m - 1) / (m + 1)), m in [1/sqrt 2, sqrt 2): the series' 13 terms leave less than 1e-20.
+// log x = e log 2 + 2 atanh((m - 1) / (m + 1)), m in [1/sqrt 2, sqrt 2). The error of 13 series terms is below 1e-20.
 double plain_log(double x) {
   int exponent = 0;
   double m = std::frexp(x, &exponent);
@@ -81,8 +81,8 @@ double normal_quantile(double p) {
   return q * polynomial(a, r) / polynomial(b, r);
 }
 
-// Orthonormal rows (or columns, where there are fewer) by Gram-Schmidt, twice against cancellation.
-// `rows` holds n vectors of the longer dimension.
+// Orthonormalizes rows (or columns, if there are fewer) by Gram-Schmidt, twice against cancellation. `vectors` has n
+// vectors of `width`, the longer dimension.
 void orthonormalize(std::vector<double>& vectors, std::size_t n, std::size_t width) {
   for (std::size_t i = 0; i < n; ++i) {
     double* v = &vectors[i * width];
@@ -100,7 +100,7 @@ void orthonormalize(std::vector<double>& vectors, std::size_t n, std::size_t wid
   }
 }
 
-// One block of `rows` x `columns` elements, the first of which is draw number `first`.
+// A block of `rows` x `columns` elements; its first element is draw number `first`.
 struct Block {
   std::int64_t first, rows, columns;
   std::int64_t elements() const { return rows * columns; }

@@ -3,13 +3,13 @@
 #include <map>
 
 #include "core/nn/in_layer.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 
 namespace {
 
-// Where "_l0" of "weight_hh_l0" or "weight_hh_l0_reverse" begins, or npos.
+// Returns the position of "_l0" in "weight_hh_l0" or "weight_hh_l0_reverse", or npos.
 std::size_t stack_suffix(std::string_view name) {
   const std::size_t at = name.rfind("_l");
   if (at == std::string_view::npos || at + 2 == name.size()) return std::string_view::npos;
@@ -18,8 +18,8 @@ std::size_t stack_suffix(std::string_view name) {
   return is_suffix ? at : std::string_view::npos;
 }
 
-// "recurrent.l0" for "weight_ih_l0_reverse" at "recurrent": both directions are one layer. At the root of a model the
-// first part of the name is the layer.
+// Returns "recurrent.l0" for "weight_ih_l0_reverse" at "recurrent": both directions are one layer. At the root of a
+// model the first part of the name is the layer.
 std::string layer_of_parameter(const std::string& path, std::string_view name) {
   const std::size_t suffix = stack_suffix(name);
   if (suffix == std::string_view::npos) return path.empty() ? std::string(name.substr(0, name.find('.'))) : path;
@@ -37,7 +37,7 @@ struct Scope::Registry {
   std::vector<ParameterSpec> parameters;
   std::map<std::string, Value, std::less<>> values;
   Value key;
-  std::int64_t n_sites = 0;
+  std::int64_t n_rng_streams = 0;
   std::vector<Value> penalties, penalty_weights;
 };
 
@@ -51,7 +51,7 @@ Graph& Scope::graph() const { return registry_->graph; }
 bool Scope::training() const { return registry_->training; }
 DType Scope::dtype() const { return registry_->dtype; }
 const std::vector<ParameterSpec>& Scope::parameters() const { return registry_->parameters; }
-std::int64_t Scope::next_site() const { return registry_->n_sites++; }
+std::int64_t Scope::next_rng_stream() const { return registry_->n_rng_streams++; }
 
 Scope Scope::child(std::string_view prefix) const {
   Scope inner = *this;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/support/sum_tree.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -22,7 +22,7 @@ void add(const std::byte* left, const std::byte* right, std::byte* sum, std::siz
   for (std::size_t i = 0; i < n; ++i) to[i] = a[i] + b[i];
 }
 
-// Calls each(first of the partner's group, partner) for the other groups of each level (sum_plan.h).
+// Calls each(first rank of the partner's group, partner) for the other groups of each level (sum_plan.h).
 template <class Each>
 void for_each_level(const Communicator& ranks, const Each& each) {
   int stride = 1;
@@ -32,8 +32,8 @@ void for_each_level(const Communicator& ranks, const Each& each) {
   }
 }
 
-// Each rank has one piece; every rank gets all of them. After a level a rank has those of a group of neighbors.
-// `piece(r)` is where that of rank r is.
+// Sends the piece of each rank to all ranks. After each level a rank has the pieces of a group of neighbors. `piece(r)`
+// is the memory of rank r's piece.
 template <class Piece>
 void exchange_pieces(Communicator& ranks, const Piece& piece) {
   for_each_level(ranks, [&](int stride, const std::vector<int>& partners) {
@@ -79,7 +79,7 @@ std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte>
   return all;
 }
 
-// A tree: after a level that joins groups of `stride` ranks, the first rank of each group has it.
+// Broadcasts along a tree: after a level that joins groups of `stride` ranks, the first rank of each has the value.
 ByteList broadcast(Communicator& ranks, std::span<const std::byte> from_rank_0) {
   ByteList all(from_rank_0.begin(), from_rank_0.end());
   std::uint64_t size = all.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks do together, built on Communicator::exchange. Results are the same on every rank. Ranks meet in levels
-// (sum_plan.h), so that a rank sends and receives few messages even where there are hundreds.
+// Collective operations on Communicator::exchange, with the same results on every rank. Ranks communicate in levels
+// (sum_plan.h), so that each rank sends and receives few messages even among hundreds of ranks.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "core/parallel/sum_plan.h"
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 
 using ByteList = std::vector<std::byte>;
 
-// What each rank gives, by rank. The sizes may differ.
+// Returns the bytes of each rank, by rank. The sizes may differ.
 std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte> mine);
-// What rank 0 gives, on every rank.
+// Returns the bytes of rank 0 on every rank.
 ByteList broadcast(Communicator& ranks, std::span<const std::byte> from_rank_0);
-// Whether `mine` holds on any rank.
+// True if `mine` is true on any rank.
 bool any(Communicator& ranks, bool mine);
 
-// sum_of_leaves() for vectors of one type, again and again.
+// Repeated sum_of_leaves() for vectors of one type.
 class HostSum {
  public:
   HostSum(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 #include <chrono>
 

@@ -27,7 +27,7 @@ ExchangeThread::~ExchangeThread() {
 void ExchangeThread::start(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return;  // finish() throws it
+    if (failure_) return;  // finish() throws the failure
     jobs_.push_back(std::move(job));
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges while the thread that trains computes: jobs in the order in which they were given, in a thread that is made
-// for the first one.
+// Overlaps exchanges with computation. Jobs run in order in a separate thread, which the first job starts.
 #pragma once
 
 #include <condition_variable>
@@ -10,29 +9,29 @@
 #include <mutex>
 #include <thread>
 
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 
 class ExchangeThread {
  public:
   explicit ExchangeThread(Communicator& ranks) : ranks_(ranks) {}
-  ~ExchangeThread();  // waits for the job that is under way; others are left out
+  ~ExchangeThread();  // waits for the running job; drops the others
   ExchangeThread(const ExchangeThread&) = delete;
   ExchangeThread& operator=(const ExchangeThread&) = delete;
 
   void start(std::function<void()> job);
-  // Returns when all are done; throws what the first one threw that failed, and leaves out those after it. Notes how
-  // much of their time was hidden.
+  // Waits for all jobs. Throws the error of the first failed job; later jobs are dropped. Records the part of the job
+  // time that was hidden by computation.
   void finish();
-  // A job in the caller's thread, after all that were started.
+  // Runs a job in the caller's thread, after all started jobs.
   void run_last(const std::function<void()>& job);
 
  private:
   void work();
 
   Communicator& ranks_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool is_busy_ = false, ends_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors of an exchange.
+// Errors of an exchange.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/communicator.h"
-#include "unroll/error.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -23,7 +23,7 @@ inline std::string names_of(const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   return text;
 }
-// Those that do not answer among those that were waited for, or the most likely ones.
+// Returns the awaited ranks without an answer, or the most likely candidates.
 inline std::vector<int> lost_ranks(const std::set<int>& silent, const std::set<int>& waited_for) {
   std::vector<int> both;
   std::set_intersection(silent.begin(), silent.end(), waited_for.begin(), waited_for.end(), std::back_inserter(both));
@@ -41,7 +41,7 @@ inline Error missing_ranks(const std::vector<int>& ranks) {
           "this process was asked to end while it waited for " + names_of(ranks) + ", which may have ended",
           k_after_loss};
 }
-// MPI_Init_thread or MPI_Finalize does not return.
+// Errors when MPI_Init_thread or MPI_Finalize does not return.
 inline Error stuck_start() {
   return {ErrorKind::peer, "ranks", "another process ended, or cannot be reached, during MPI_Init_thread",
           k_after_loss};
@@ -51,7 +51,7 @@ inline Error stuck_end() {
           "the run is complete, but another process ended, or cannot be reached, during MPI_Finalize",
           "Look at the messages of the other ranks. Nothing has to be repeated"};
 }
-// A message of another size than expected: ranks that do not run the same program on the same data.
+// Throws on a message of unexpected size: the ranks do not run the same program on the same data.
 inline void require_size(const Communicator::Incoming& message, std::size_t sent) {
   if (sent == message.bytes.size()) return;
   throw Error(ErrorKind::peer, "ranks",

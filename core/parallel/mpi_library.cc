@@ -5,20 +5,20 @@
 
 #include <algorithm>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::mpi {
 
 namespace {
 
-constexpr std::size_t k_longest_version = 8192;  // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the larger one
+constexpr std::size_t k_longest_version = 8192;  // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the larger of the two
 
 template <class F>
 void set(F*& function, void* symbol) {
   function = reinterpret_cast<F*>(symbol);
 }
 
-// Constants: of MPICH numbers in its mpi.h, of Open MPI the addresses of objects.
+// Constants of the MPI libraries: numbers from mpi.h in MPICH, addresses of objects in Open MPI.
 void set_constants(Functions<Mpich>& f, const auto&) {
   f.world = 0x44000000;
   f.byte = 0x4c00010d;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of an MPI library that is loaded at run time. Open MPI and MPICH differ in what a handle is, in their
-// constants and in the layout of a status; a program for both is a template over these two.
+// Functions of an MPI library that is loaded at run time. Open MPI and MPICH differ in their handles, constants and the
+// layout of a status. Code for both is a template over these two structs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace unroll::mpi {
 
 struct OpenMpi {
-  using Handle = void*;  // the address of an object of the library
+  using Handle = void*;  // address of an object in the library
   static constexpr const char* name = "Open MPI";
   static constexpr int any_source = -1, source_field = 0;
   static constexpr std::intptr_t ignored_status = 0;
@@ -43,18 +43,18 @@ struct Functions {
   Handle world, byte, errors_return;
 };
 
-// A loaded library. It stays loaded: what MPI has started cannot be stopped.
+// A loaded library. It is never unloaded, because MPI cannot be stopped.
 class Library {
  public:
-  // Throws Error(device) where it cannot be loaded or is neither of the two.
+  // Throws Error(device) when the library cannot be loaded or is neither Open MPI nor MPICH.
   explicit Library(const std::string& path);
-  const std::string& version() const { return version_; }  // its own words, one line
+  const std::string& version() const { return version_; }  // the library's version text, one line
   bool is_open_mpi() const { return is_open_mpi_; }
   template <class Abi>
   Functions<Abi> functions() const;
 
  private:
-  void* symbol(const char* name) const;  // throws Error(device) where there is none
+  void* symbol(const char* name) const;  // throws Error(device) if the symbol is missing
   std::string path_, version_;
   void* handle_;
   bool is_open_mpi_;

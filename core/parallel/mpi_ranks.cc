@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between processes by MPI. All of them are nonblocking and polled, because a blocking call would wait for a
-// dead rank for ever, and because only polling can tell which rank it is.
+// Messages between processes by MPI. All messages are nonblocking and polled. A blocking call would wait forever for a
+// dead rank, and only polling can identify that rank.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,7 +16,7 @@
 #include "core/parallel/lost_rank.h"
 #include "core/parallel/mpi_library.h"
 #include "core/parallel/watched_call.h"
-#include "unroll/result.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 
@@ -26,17 +26,17 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int k_data = 1, k_failure = 2, k_roll_call = 3;  // tags
-constexpr std::size_t k_largest = 1 << 30;         // bytes of one message: counts of MPI are int
-// Seconds of polls without a pause. On a busy machine a yield would give the core away for milliseconds.
+constexpr std::size_t k_largest = 1 << 30;         // bytes per message: MPI counts are int
+// Seconds of polling without a pause. On a busy machine a yield would give up the core for milliseconds.
 constexpr double k_spin = 5e-4;
-constexpr int k_probe_every = 64;                  // polls from one look for failures to the next
+constexpr int k_probe_every = 64;                  // polls between two checks for failures
 constexpr auto k_nap = std::chrono::microseconds(50);
-// Seconds to wait once this process was asked to end: Open MPI kills it a second later.
+// Seconds to wait after this process was asked to stop; Open MPI kills it a second later.
 constexpr double k_grace = 0.3;
-constexpr double k_tell_seconds = 1;               // that a failing rank spends on telling the others
-constexpr double k_after_roll_call = 0.1;          // seconds in which the others get this rank's answer
-constexpr int k_serialized = 2;                    // MPI_THREAD_SERIALIZED of both libraries
-constexpr std::size_t k_longest_text = 512;        // of a failure
+constexpr double k_tell_seconds = 1;               // time for a failing rank to notify the others
+constexpr double k_after_roll_call = 0.1;          // seconds in which the others receive this rank's answer
+constexpr int k_serialized = 2;                    // MPI_THREAD_SERIALIZED in both libraries
+constexpr std::size_t k_longest_text = 512;        // of a failure message
 
 template <class Abi>
 class MpiRank final : public Communicator {
@@ -53,10 +53,10 @@ class MpiRank final : public Communicator {
     require(mpi_.comm_rank(mpi_.world, &rank_), "MPI_Comm_rank");
     require(mpi_.comm_size(mpi_.world, &size_), "MPI_Comm_size");
   }
-  // A rank that has failed must not wait for the others, and MPI_Finalize would wait for a dead one.
+  // A failed rank must not wait for the others, because MPI_Finalize would wait for a dead one.
   ~MpiRank() override {
     try {
-      if (!failed_) any(*this, false);  // every rank has come to this point
+      if (!failed_) any(*this, false);  // every rank has reached this point
       if (!failed_) in_time(stuck_end(), /*may_end=*/false, [&] { return mpi_.finalize(); });
     } catch (const std::exception&) {  // its work is done
     }
@@ -65,11 +65,11 @@ class MpiRank final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  // An exchange may be under way in another thread: it ends, as MPI takes calls of one thread at a time.
+  // Ends an exchange that runs in another thread, because only one thread may call MPI at a time.
   void fail(const char* text) noexcept override {
     ends_ = true;
     const std::lock_guard lock(mutex_);
-    if (std::exchange(failed_, true)) return;  // the others find out what this rank found out
+    if (std::exchange(failed_, true)) return;  // the others detect the same failure
     char message[k_longest_text] = {};
     std::strncpy(message, text, k_longest_text - 1);
     std::vector<Pending> pending;
@@ -126,7 +126,7 @@ class MpiRank final : public Communicator {
     bool done = false;
   };
 
-  // The result of a call that waits for the other processes, and cannot be ended where one of them is dead.
+  // Runs a call that waits for other processes and cannot be canceled if one of them is dead.
   template <class F>
   int in_time(const Error& stuck, bool may_end, const F& call) {
     if (!options_.stuck) return call();
@@ -152,7 +152,7 @@ class MpiRank final : public Communicator {
     pending.push_back(p);
   }
 
-  // How many are not done. f(peer) where a message cannot arrive.
+  // Returns the number of unfinished messages. Calls on_loss(peer) for an undeliverable message.
   template <class F>
   std::size_t poll(std::vector<Pending>& pending, const F& on_loss) {
     std::size_t open = 0;
@@ -171,7 +171,7 @@ class MpiRank final : public Communicator {
     return poll(pending, [&](int peer) { throw lost(peer); });
   }
 
-  // Whether this process was asked to end, a while ago.
+  // True if this process was asked to stop at least k_grace seconds ago.
   bool asks_to_end(std::optional<Clock::time_point>& asked) const {
     if (!asked && options_.stops && options_.stops()) asked = Clock::now();
     return asked && seconds_since(*asked) > k_grace;
@@ -189,8 +189,7 @@ class MpiRank final : public Communicator {
     }
   }
 
-  // Ranks that wait for each other because another one is gone all come here, at about the same time: who answers the
-  // roll call is not the lost one.
+  // Called at about the same time by all ranks that wait for a lost rank. Ranks that answer the roll call are not lost.
   [[noreturn]] void give_up(std::vector<Pending>& pending, bool ends) {
     failed_ = true;
     std::set<int> silent, waited_for, lost;
@@ -200,9 +199,9 @@ class MpiRank final : public Communicator {
       if (!p.done) waited_for.insert(p.peer);
     try {
       call_roll(pending, silent, lost, ends ? k_grace : k_tell_seconds);
-    } catch (const std::exception&) {  // what is known has to do
+    } catch (const std::exception&) {  // uses the answers received so far
     }
-    std::erase_if(lost, [&](int r) { return !silent.contains(r); });  // it answered, and has ended since
+    std::erase_if(lost, [&](int r) { return !silent.contains(r); });  // the rank answered, and has ended since
     const std::vector<int> ranks =
         lost.empty() ? lost_ranks(silent, waited_for) : std::vector<int>(lost.begin(), lost.end());
     throw ends ? missing_ranks(ranks) : silent_ranks(ranks, options_.seconds);
@@ -213,12 +212,12 @@ class MpiRank final : public Communicator {
     give_up(pending, ends);
   }
 
-  // Takes the ranks that answer within the time out of `silent`; `lost`: where MPI itself reports that no message
-  // arrives.
+  // Removes the ranks that answer in time from `silent`. Adds ranks to `lost` if MPI itself reports an undeliverable
+  // message.
   void call_roll(std::vector<Pending>& pending, std::set<int>& silent, std::set<int>& lost, double seconds) {
     const auto begin = Clock::now();
     const auto note_loss = [&](int r) { lost.insert(r); };
-    static constexpr std::byte present{1};  // outlives messages to the lost rank
+    static constexpr std::byte present{1};  // static, to outlive messages to the lost rank
     for (int r = 0; r < size_; ++r) {
       Pending p{r, Handle{}};
       if (r == rank_) continue;
@@ -240,7 +239,7 @@ class MpiRank final : public Communicator {
     while (poll(pending, note_loss) > 0 && seconds_since(told) < k_after_roll_call) std::this_thread::sleep_for(k_nap);
   }
 
-  // Of a message with this tag that has arrived.
+  // Returns the sender of an arrived message with this tag.
   std::optional<int> source_of(int tag) {
     int flag = 0;
     mpi::Status status{};
@@ -268,16 +267,16 @@ class MpiRank final : public Communicator {
   mpi::Functions<Abi> mpi_;
   MpiOptions options_;
   int rank_ = 0, size_ = 1;
-  std::mutex mutex_;  // of all calls of MPI, and of what follows
+  std::mutex mutex_;  // guards all MPI calls and the members below
   bool failed_ = false;
-  std::optional<Clock::time_point> asked_;  // to end, outside of exchanges
+  std::optional<Clock::time_point> asked_;  // time of the stop request, outside exchanges
   std::atomic<bool> ends_ = false;
 };
 
-// Each launcher tells its own processes by variables of its own.
+// Each launcher sets specific environment variables in its processes.
 struct Launcher {
-  const char *name, *size, *rank;  // the variables
-  const char* package;             // of Debian, with the library
+  const char *name, *size, *rank;  // environment variables
+  const char* package;             // Debian package with the library
   std::vector<const char*> libraries;
 };
 const Launcher k_launchers[] = {
@@ -290,7 +289,7 @@ std::string_view variable(const char* name) {
   return value ? value : "";
 }
 
-// The one whose variables this process has; nullptr where there are none.
+// Returns the launcher whose variables this process has, or nullptr.
 const Launcher* launcher() {
   const auto at = std::find_if(std::begin(k_launchers), std::end(k_launchers), [](const Launcher& l) {
     return !variable(l.size).empty() || !variable(l.rank).empty();
@@ -319,7 +318,7 @@ mpi::Library launched_library() {
                   l.size + " -u " + l.rank + " unroll ...");
 }
 
-// A library of another MPI than the launcher's finds itself alone.
+// Throws if this process is alone, because the library belongs to another MPI than the launcher.
 void require_launched_size(const Communicator& ranks, const mpi::Library& library) {
   const Launcher* l = launcher();
   if (!l || ranks.size() > 1 || variable(l->size).empty() || variable(l->size) == "1") return;
@@ -331,7 +330,7 @@ void require_launched_size(const Communicator& ranks, const mpi::Library& librar
 
 }  // namespace
 
-// Batch systems set the variables for a single process, too.
+// Batch systems also set the variables for a single process.
 bool was_launched_by_mpi() {
   const Launcher* l = launcher();
   return l && variable(l->size) != "1";
@@ -352,7 +351,7 @@ std::vector<std::string> mpi_libraries() {
     for (const char* name : l.libraries) {
       try {
         found.push_back(mpi::Library(name).version() + " (" + name + ")");
-      } catch (const Error&) {  // not on this machine
+      } catch (const Error&) {  // not installed
       }
     }
   return found;

@@ -15,14 +15,14 @@ struct Slice {
   std::size_t begin, end;
   std::size_t size() const { return end - begin; }
 };
-// The k-th of `parts` slices.
+// Returns the k-th of `parts` slices.
 Slice slice_of(const Slice& whole, int k, int parts) {
   const auto i = static_cast<std::size_t>(k), n = static_cast<std::size_t>(parts), size = whole.size();
   const auto bound = [&](std::size_t j) { return whole.begin + size / n * j + std::min(j, size % n); };
   return {bound(i), bound(i + 1)};
 }
 
-// A block of leaves, and where this rank has its slice of the block's sum.
+// A block of micro-batches, and the location of this rank's slice of its sum.
 struct Held {
   TreeBlock block;
   Part part;
@@ -50,7 +50,7 @@ class Planner {
   }
 
  private:
-  // f groups of `stride` ranks become one.
+  // Joins f groups of `stride` ranks.
   void meet(int stride, int factor) {
     const std::vector<int> partners = level_partners(rank_, stride, factor);
     const int mine = rank_ / stride % factor;
@@ -65,7 +65,7 @@ class Planner {
         continue;
       }
       for (const Held& h : held_) add_message(stage.send, partner, within(h.part, whole, theirs));
-      const int first = partner / stride * stride;  // of the partner's group
+      const int first = partner / stride * stride;  // first rank of the partner's group
       const Leaves of_group{leaves_of(leaves_, first, ranks_).begin,
                             leaves_of(leaves_, first + stride - 1, ranks_).end};
       for (const TreeBlock& block : roots_of(of_group)) {
@@ -102,12 +102,12 @@ class Planner {
     const Part& right = held_[static_cast<std::size_t>(step.right)].part;
     const Part sum = left.where == Part::Where::work    ? left
                      : right.where == Part::Where::work ? right
-                                                        : new_part(left.n);  // the blocks stay as they are
+                                                        : new_part(left.n);  // keeps the blocks unchanged
     if (sum.n > 0) stage.additions.push_back({left, right, sum});
     left = sum;
   }
 
-  // Every rank has the roots of all leaves now: blocks whose other half has no leaves are added, too.
+  // Every rank now has the partial sums of all micro-batches. Also adds blocks whose other half is empty.
   void finish() {
     SumPlan::Stage last;
     std::vector<TreeBlock> blocks;
@@ -134,8 +134,8 @@ class Planner {
 
   std::int64_t leaves_;
   int rank_, ranks_;
-  Slice slice_;             // that this rank adds
-  std::vector<Held> held_;  // in the order of the leaves
+  Slice slice_;             // the slice that this rank sums
+  std::vector<Held> held_;  // in micro-batch order
   SumPlan plan_;
 };
 

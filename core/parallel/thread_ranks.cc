@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/parallel/lost_rank.h"
-#include "unroll/communicator.h"
+#include "unroll/parallel/communicator.h"
 
 namespace unroll {
 
@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Messages that were sent and not yet received, by sender and receiver.
+// Sent messages that are not received yet, by sender and receiver.
 class Mail {
  public:
   explicit Mail(int size) : size_(size) {}
@@ -55,7 +55,7 @@ class Mail {
     if (!failures_.empty()) throw failed_rank(failures_.begin()->first, failures_.begin()->second);
   }
 
-  // Ranks that wait for each other come here at about the same time.
+  // Called at about the same time by all ranks that wait for each other.
   [[noreturn]] void name_lost(int self, double seconds) {
     std::unique_lock lock(mutex_);
     present_.insert(self);
@@ -76,18 +76,18 @@ class Mail {
   }
 
  private:
-  // A rank that waits itself is not the lost one. Ranks that gave up stay in the list.
+  // Follows the chain of waiting ranks, as a waiting rank is not the lost one. Ranks that gave up stay in the list.
   int lost(int rank) const {
     for (int n = 0; n < size_ && waits_for_.contains(rank); ++n) rank = waits_for_.at(rank);
     return rank;
   }
 
   const int size_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> waiting_;
-  std::map<int, int> waits_for_;  // ranks that wait, and for whom
-  std::set<int> present_;         // when the roll was called
+  std::map<int, int> waits_for_;  // the awaited rank of each waiting rank
+  std::set<int> present_;         // answered the roll call
   std::map<int, std::string> failures_;
 };
 
@@ -100,7 +100,7 @@ class ThreadRank final : public Communicator {
   void fail(const char* text) noexcept override {
     try {
       mail_->fail(rank_, text);
-    } catch (const std::exception&) {  // without memory for the text the others time out
+    } catch (const std::exception&) {  // without memory for the text, the others time out
     }
   }
 

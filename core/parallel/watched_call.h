@@ -10,8 +10,8 @@
 
 namespace unroll {
 
-// Makes the call. Meanwhile another thread looks whether `is_stuck(seconds since the call)`, and calls `stuck` once
-// then, which should end the process.
+// Runs the call. Meanwhile a second thread polls `is_stuck(seconds since the call)`. Once true, it calls `stuck`, which
+// should end the process.
 template <class Call, class IsStuck, class Stuck>
 auto watched(const Call& call, IsStuck is_stuck, Stuck stuck) {
   constexpr auto k_every = std::chrono::milliseconds(50);

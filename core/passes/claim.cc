@@ -4,10 +4,10 @@
 #include <functional>
 #include <map>
 
-#include "core/ir/composite.h"
+#include "core/ir/ops/composite.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/passes/log.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

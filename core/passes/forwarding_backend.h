@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/support/text/counted.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "core/passes/log.h"
-#include "unroll/backend.h"
-#include "unroll/graph.h"
-#include "unroll/run.h"
+#include "unroll/ir/graph.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "core/ir/graph_hash.h"
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "core/passes/passes.h"
 #include "core/support/interruption.h"
 #include "core/support/text/size_text.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/plan_hash.h"
+#include "unroll/passes/plan_hash.h"
 
 #include "core/support/fnv.h"
 

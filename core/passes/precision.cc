@@ -9,8 +9,8 @@
 #include "core/passes/passes.h"
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

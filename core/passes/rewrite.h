@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/passes/log.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checked wrapper around an executable. Backends may trust all arguments that pass through it.
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 #include <algorithm>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "core/support/interruption.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -3,7 +3,7 @@
 #include "core/autodiff/gradient_body.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/work.h"
+#include "unroll/passes/work.h"
 
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 
@@ -22,7 +22,7 @@ double sum_over(const Graph& graph, Rule&& rule) {
   double sum = 0;
   for (const Node& node : graph.nodes()) {
     if (node.op == Op::scan) sum += static_cast<double>(scan_layout(node).steps) * sum_over(*node.body, rule);
-    else if (node.op == Op::fused || node.op == Op::row_group) sum += sum_over(*node.body, rule);
+    else if (node.op == Op::fused || node.op == Op::fused_reduction) sum += sum_over(*node.body, rule);
     else sum += rule(graph, node);
   }
   return sum;
@@ -57,7 +57,7 @@ double matmul_flop(const Graph& graph) {
 NodeWork node_work(const Graph& graph, const Node& node) {
   NodeWork work;
   if (node.op == Op::scan) work.flop = static_cast<double>(scan_layout(node).steps) * graph_flop(*node.body);
-  else if (node.op == Op::fused || node.op == Op::row_group) work.flop = graph_flop(*node.body);
+  else if (node.op == Op::fused || node.op == Op::fused_reduction) work.flop = graph_flop(*node.body);
   else work.flop = flop_of(graph, node);
   for (const ValueId& id : node.inputs) work.bytes += static_cast<double>(graph.type(id).bytes());
   for (const Type& type : node.outputs) work.bytes += static_cast<double>(type.bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size arithmetic with overflow checks, for all sizes that depend on outside numbers.
+// Size arithmetic with overflow checks, for sizes from external input.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 #include <optional>
 #include <string_view>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
 class CheckedSize {
  public:
-  constexpr CheckedSize(std::uint64_t value) : value_(value) {}  // NOLINT: numbers convert on purpose
+  constexpr CheckedSize(std::uint64_t value) : value_(value) {}  // NOLINT: the conversion is implicit on purpose
 
   CheckedSize& operator*=(CheckedSize b) {
     overflow_ |= b.overflow_ | __builtin_mul_overflow(value_, b.value_, &value_);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 #include <array>
 #include <new>
 
-#include "unroll/result.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 

@@ -13,7 +13,7 @@ class Fnv {
     for (const char c : bytes) mix(static_cast<unsigned char>(c));
     return *this;
   }
-  // As eight bytes, the lowest first.
+  // Adds a number as eight bytes, the lowest first.
   Fnv& add(std::uint64_t number) {
     for (int i = 0; i < 8; ++i) mix((number >> (8 * i)) & 0xff);
     return *this;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number formats with fewer bits than f32: the value that results from storing a number, and its bits.
+// Number formats with fewer bits than f32: rounding to a format, and conversion from and to its bits.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 
@@ -17,9 +17,9 @@ struct Format {
 };
 inline constexpr Format k_bf16{7, -126, 0x1.FEp127};
 inline constexpr Format k_f16{10, -14, 65504};       // IEEE binary16
-inline constexpr Format k_tf32{10, -126, 0x1.FFCp127};  // what NVIDIA's products round f32 operands to
+inline constexpr Format k_tf32{10, -126, 0x1.FFCp127};  // the operand format of NVIDIA's tf32 matmuls
 
-// To nearest, ties to even; beyond the largest to infinity; subnormal numbers as the format has them.
+// Rounds to nearest, ties to even. Overflow becomes infinity; subnormal numbers keep the format's precision.
 template <class T>
 T round_to(const Format& format, T x) {
   if (!std::isfinite(x) || x == 0) return x;

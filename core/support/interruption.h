@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a caller ends long work that is not an update: reading data, counting words, planning, predicting. Such work
-// calls check_interruption() some times a second at least, and is safe when that throws.
+// Interruption of long work other than updates: reading data, counting words, planning, predicting. Such work calls
+// check_interruption() several times per second, and is safe if it throws.
 #pragma once
 
 #include <functional>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 
-// Calls the hook of this thread, if there is one. What the hook throws ends the work.
+// Calls the hook of this thread, if any. An exception of the hook ends the work.
 UNROLL_API void check_interruption();
 
-// While it lives, check_interruption() in this thread calls `hook`, and not an earlier one.
+// Sets the hook of this thread during its lifetime, in place of an earlier hook.
 class UNROLL_API InterruptionHook {
  public:
   explicit InterruptionHook(std::function<void()> hook);

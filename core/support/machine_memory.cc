@@ -9,7 +9,7 @@ namespace unroll {
 
 namespace {
 
-// The number after `key` in a file of lines "key number ..."; with an empty key the file's first one. 0: there is none.
+// Returns the number after `key` in a file of lines "key number ..."; with an empty key the first number. 0: not found.
 std::size_t number_in(const char* path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -20,7 +20,7 @@ std::size_t number_in(const char* path, const std::string& key) {
   return file >> number ? number : 0;
 }
 
-// Left of a limit, files in the cache not counted; 0 where there is none ("max", or beyond any machine).
+// Returns the remainder of a limit, without cached files; 0 without a limit ("max", or beyond any machine).
 std::size_t left_of(const std::string& folder, const char* limit_file, const char* used_file, const char* cached) {
   constexpr std::size_t k_no_limit = std::size_t{1} << 60;
   const std::size_t limit = number_in((folder + limit_file).c_str(), "");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that this process may still allocate without swapping, and the memory that it holds.
+// Available memory without swapping, and memory held by this process.
 #pragma once
 
 #include <cstddef>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 
-// Bytes that the machine says are available, at most what the process's control group has left; 0 where nobody says so.
+// Returns the available bytes: of the machine, at most the rest of the process's control group; 0 if unknown.
 UNROLL_API std::size_t free_memory();
-// Bytes that the process holds now, and came to hold at most; 0 where nobody says so.
+// Return the bytes that the process holds now, and its peak; 0 if unknown.
 UNROLL_API std::size_t resident_memory();
 UNROLL_API std::size_t peak_resident_memory();
 

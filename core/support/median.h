@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The median of some numbers; of an even number of them, the upper one.
+// The median of numbers; for an even count the upper one.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// Of at least one.
+// Returns the median of at least one value.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

@@ -9,8 +9,8 @@ namespace unroll {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-// Key = (seed low, seed high). Element e of draw `site` in `update` is lane e & 3 of the block whose counter is
-// (e >> 2 low, e >> 2 high, site, update).
+// Key = (seed low, seed high). Element e of draw `rng_stream` in `update` is lane e & 3 of the block whose counter is
+// (e >> 2 low, e >> 2 high, rng_stream, update).
 inline PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
@@ -23,7 +23,7 @@ inline PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key)
   return counter;
 }
 
-// In [0,1), exact in f32.
+// Returns a number in [0,1), exact in f32.
 inline float philox_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 }  // namespace unroll

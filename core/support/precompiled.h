@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standard headers that most files use, read once per build; every file still includes what it uses.
-#ifndef UNROLL_PRECOMPILED_H  // compiled by itself too, where g++ warns of #pragma once
+// Standard headers that most files use, compiled once per build. Every file still includes its own headers.
+#ifndef UNROLL_PRECOMPILED_H  // also compiled separately, where g++ warns about #pragma once
 #define UNROLL_PRECOMPILED_H
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implemented by executables whose first runs time alternatives, beside Executable.
+// Interface of executables that tune themselves by timing alternatives in their first runs, in addition to Executable.
 #pragma once
 
 namespace unroll {
@@ -7,11 +7,11 @@ namespace unroll {
 class Settling {
  public:
   virtual ~Settling() = default;
-  // False while the next runs may take another time and hold less memory.
+  // False while the next runs may differ in time and use less memory.
   virtual bool settled() const = 0;
 };
 
-// Whether it is settled, or always runs alike.
+// True if the executable is settled or does not tune itself.
 template <class Executable>
 bool is_settled(const Executable& executable) {
   const auto* settling = dynamic_cast<const Settling*>(&executable);

@@ -60,7 +60,7 @@ std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& blocks) {
   std::vector<TreeBlock> left = blocks;
   std::vector<int> places;
   std::vector<SumStep> steps = sum_halves(left, places);
-  for (; places.size() > 1; places.pop_back())  // blocks whose other half has no leaves
+  for (; places.size() > 1; places.pop_back())  // blocks whose other half is empty
     steps.push_back({places.end()[-2], places.back()});
   return steps;
 }

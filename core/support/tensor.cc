@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t k_alignment = 64;
 
-// Pages of the system are zero when they are first touched: a large arena need not be written before it is used, so
-// that what compiling takes does not depend on it.
+// Pages from the system are zero at first use. A large arena is therefore not written before its use, and compilation
+// time does not depend on its size.
 constexpr std::size_t k_mapped_bytes = std::size_t{32} << 20;
 bool is_mapped(std::size_t bytes) { return bytes >= k_mapped_bytes; }
 

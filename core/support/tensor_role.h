@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The role of a tensor that outlives an update, and the first part of its name. Graphs, the tensors on a device and
-// checkpoints share these names. A parameter has its own name, which begins with none of the parts below.
+// The role of a tensor that outlives an update, and its name prefix. Graphs, device tensors and checkpoints share these
+// names. Parameters keep their own names, which begin with none of the prefixes below.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline constexpr RolePrefix k_role_prefixes[] = {
     {TensorRole::average, "average."},           // average.<parameter>
     {TensorRole::state, "state."},               // state.<name>, carried from batch to batch
     {TensorRole::trainer, "trainer."},           // scalars and counters of the run
-    {TensorRole::accumulated, "accumulated."}};  // sums over the batches of an update; in no file
+    {TensorRole::accumulated, "accumulated."}};  // sums over the batches of an update; not stored in files
 
 constexpr TensorRole role_of(std::string_view name) {
   for (const RolePrefix& prefix : k_role_prefixes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/trace.h"
+#include "unroll/support/trace.h"
 
 #include <new>
 

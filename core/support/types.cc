@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 #include <algorithm>
 
 #include "core/support/checked_size.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nine functions of a backend. This one delegates to `reference` kernels and counts calls. Replace each body with
 // one for your device: first allocate, upload and download. Check every change with the conformance tests.
-#include <unroll/autodiff.h>
-#include <unroll/ops.h>
-#include <unroll/run.h>
+#include <unroll/autodiff/autodiff.h>
+#include <unroll/ir/ops.h>
+#include <unroll/passes/run.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A custom cell, defined by its equations, and a custom task: remember the first input for T steps. Gradients, batching
 // over time and all backends follow from the function `my_cell`.
-#include <unroll/model.h>
-#include <unroll/ops.h>
-#include <unroll/trainer.h>
+#include <unroll/model/model.h>
+#include <unroll/ir/ops.h>
+#include <unroll/train/trainer.h>
 
 #include <cstdio>
 #include <random>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs an LSTM window by window with carried state, and checks that the result equals that of a single run.
 // Shapes: T steps of all windows, B batch, I input, H hidden. usage: run [WEIGHTS.safetensors with PyTorch's names]
-#include <unroll/model.h>
-#include <unroll/run.h>
-#include <unroll/safetensors.h>
+#include <unroll/model/model.h>
+#include <unroll/passes/run.h>
+#include <unroll/io/safetensors.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streaming inference as in an audio loop: one step per call, with carried state. Then it saves the state, forks the
 // stream, and uses int8 weights. usage: stream [WEIGHTS.safetensors of a 2-layer GRU with PyTorch's names, I 8, H 64]
-#include <unroll/safetensors.h>
-#include <unroll/stream.h>
+#include <unroll/io/safetensors.h>
+#include <unroll/model/stream.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small character language model and samples from it. usage: train TEXT_FILE [UPDATES]
-#include <unroll/tasks.h>
+#include <unroll/tasks/tasks.h>
 
 #include <cstdio>
 #include <cstdlib>

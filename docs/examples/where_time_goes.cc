@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the measured and predicted time of each call of a program, and what each thread did when.
-#include <unroll/model.h>
-#include <unroll/run.h>
-#include <unroll/plan/trace.h>
+#include <unroll/model/model.h>
+#include <unroll/passes/run.h>
+#include <unroll/support/trace.h>
 
 #include <cstdio>
 
@@ -10,7 +10,7 @@ using namespace unroll;
 
 int main() {
   Trace trace(1000);  // maximum events per thread
-  const auto backend = make_backend("cpu", {.threads = 2, .own = {{"predict", "true"}}, .trace = &trace});
+  const auto backend = make_backend("cpu", {.threads = 2, .specific = {{"predict", "true"}}, .trace = &trace});
 
   Graph graph;
   Scope scope(graph, /*training=*/false);

@@ -2,7 +2,7 @@
 #include "frontends/c/failure.h"
 
 #include "frontends/c/include/unroll.h"
-#include "unroll/result.h"
+#include "unroll/support/result.h"
 
 namespace unroll::c {
 
@@ -16,7 +16,7 @@ LastFailure& last_failure() {
   return failure;
 }
 
-// Messages are cut when there is no memory for them.
+// Truncates messages if memory is short.
 void keep(const char* message, const std::string& hint) noexcept try {
   last_failure() = {message, hint};
 } catch (...) {

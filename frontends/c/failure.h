@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions become codes at the C boundary, and a message that the thread keeps.
+// Converts exceptions to codes at the C boundary, with a message stored per thread.
 #pragma once
 
 #include <stdexcept>
 #include <string>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::c {
 
@@ -14,10 +14,10 @@ struct Busy : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Keeps the exception that is being handled for unroll_last_error. Returns its code.
+// Stores the current exception for unroll_last_error. Returns its code.
 int keep_failure() noexcept;
 
-// Calls `body`. 0, or the code of what it threw.
+// Calls `body`. Returns 0, or the code of its exception.
 template <class Body>
 int guarded(const Body& body) noexcept {
   try {

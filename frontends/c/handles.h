@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles that C code holds. A handle is a number that looks like a pointer: the place in a table and how many objects
-// that place has held. So a handle that was freed, or made up, is found out and never followed.
+// Handles for C code. A handle is a number with the type of a pointer: a table index and a generation count. A freed or
+// invented handle is therefore detected and never followed.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Slot {
   UseFlag used;
 };
 
-// The right to use an object until the end of a call. The object outlives a handle that is freed meanwhile.
+// Exclusive use of an object until the end of a call. The object outlives a handle that is freed meanwhile.
 template <class Object>
 class Use {
  public:
@@ -63,7 +63,7 @@ class Handles {
     return reinterpret_cast<Handle*>(handle_of(at));
   }
 
-  // The object, which stays alive while the result does.
+  // Returns the object, which stays alive as long as the result.
   std::shared_ptr<Slot<Object>> find(Handle* handle) {
     const std::lock_guard lock(mutex_);
     return places_[place_of(handle)].slot;

@@ -6,8 +6,8 @@
 
 #include "frontends/c/failure.h"
 #include "frontends/c/options.h"
-#include "unroll/error.h"
-#include "unroll/trainer.h"
+#include "unroll/support/error.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::c {
 

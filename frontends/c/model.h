@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handle of a model stands for. Predictors and streams share it, so that it may be closed before them.
+// The object behind a model handle. Predictors and streams share it, so that the model may be closed before them.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 #include "frontends/c/handles.h"
 #include "frontends/c/include/unroll.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/trained/inference.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::c {
 
@@ -22,7 +22,7 @@ struct OpenModel {
   Inference inference;
   std::string backend;
   int threads = 1;
-  // Streams run side by side on one backend; programs do not, so each predictor has one of its own.
+  // Streams run concurrently on one backend. Programs do not, so each predictor has a separate one.
   std::unique_ptr<Backend> for_streams;
 
   std::unique_ptr<Backend> make_backend() const;
@@ -30,14 +30,14 @@ struct OpenModel {
 using SharedModel = std::shared_ptr<const OpenModel>;
 
 Handles<unroll_model, SharedModel>& models();
-// The model of an open handle. Any number of threads may use it.
+// Returns the model of an open handle. Any number of threads may use it.
 SharedModel model_of(unroll_model* handle);
 
-// Writes `bytes` to a buffer of *size bytes, and sets *size to how many there are. Throws Error(usage) when they do not
-// fit; a null buffer only asks.
+// Writes `bytes` to a buffer of *size bytes, and sets *size to their number. Throws Error(usage) if they do not fit; a
+// null buffer only returns the size.
 void put_bytes(std::span<const std::byte> bytes, void* buffer, std::size_t* size);
 
-// Fills a struct of the caller, who may have been compiled with an older and shorter one.
+// Fills a struct of the caller, who may have been compiled with an older, shorter one.
 template <class Struct>
 void put_struct(Struct from, Struct* to) {
   if (to->struct_size == 0 || to->struct_size > 4 * sizeof(Struct))

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::c {
 

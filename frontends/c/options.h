@@ -12,11 +12,10 @@ namespace unroll::c {
 
 class Options {
  public:
-  // Null is empty. Throws Error(usage) on a key that is not in `known`, on one that is given twice, and on a word
-  // without '='.
+  // Null is empty. Throws Error(usage) for a key outside `known`, a repeated key, or a word without '='.
   Options(const char* text, std::span<const std::string_view> known);
   std::string text(const std::string& key, std::string otherwise) const;
-  // Throws Error(usage) on what is no number in [least, most].
+  // Throws Error(usage) if the value is not a number in [least, most].
   std::int64_t number(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most) const;
 
  private:

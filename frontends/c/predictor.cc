@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole sequences: inputs are set by name, a run gives the outputs.
+// Predictors for whole sequences: set inputs by name, run, read the outputs.
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "frontends/c/failure.h"
 #include "frontends/c/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::c {
 
@@ -35,7 +35,7 @@ Predictors& predictors() {
   return handles;
 }
 
-// `who` is the function that was called.
+// `who` is the name of the called function.
 Type type_of(const char* who, int dtype, const std::int64_t* dims, int rank) {
   if (dtype < 0 || dtype >= k_n_dtypes)
     throw Error(ErrorKind::usage, who, "there is no dtype " + std::to_string(dtype), "Pass one of enum unroll_dtype");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step at a time. The steps of a stream allocate nothing on the cpu backend, here as well.
-#include "unroll/stream.h"
+// Streams, which run one step at a time. On the cpu backend a step allocates nothing, here as well.
+#include "unroll/model/stream.h"
 
 #include <cstring>
 
 #include "frontends/c/failure.h"
 #include "frontends/c/model.h"
 #include "frontends/c/options.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/tasks.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll::c {
 

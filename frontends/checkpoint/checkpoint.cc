@@ -14,9 +14,9 @@
 #include "frontends/checkpoint/budgets.h"
 #include "frontends/checkpoint/pickle.h"
 #include "frontends/checkpoint/zip.h"
-#include "unroll/error.h"
-#include "unroll/graph/attributes.h"
-#include "unroll/result.h"
+#include "unroll/ir/attributes.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll::checkpoint {
 
@@ -26,7 +26,7 @@ namespace {
   throw Error(ErrorKind::input_file, file, what, next);
 }
 
-// A row of a tensor: n elements, `stride` apart, from the storage. Returns the first index that does not fit, or n.
+// Copies a row of a tensor: n elements, `stride` apart. Returns the first index whose value does not fit, or n.
 using CopyRow = std::int64_t (*)(const std::byte* from, std::int64_t stride, Tensor& to, std::int64_t at,
                                  std::int64_t n);
 
@@ -104,7 +104,7 @@ std::int64_t check_view(const TensorView& view, const std::string& file, const s
   if (is_empty) return 0;
   if (!last.get() || *last.get() >= static_cast<std::uint64_t>(view.count))
     refuse(file, who + " reaches beyond its storage of " + std::to_string(view.count) + " elements", "Save it again");
-  // Sorted by stride, each axis must step over all of the axes within it.
+  // Sorted by stride, each axis must step over all inner axes.
   std::sort(axes.begin(), axes.end());
   std::int64_t extent = 0;  // last index of the axes so far; at most that of the storage
   for (const auto& [stride, size] : axes) {
@@ -139,7 +139,7 @@ Tensor read_view(const TensorView& view, std::span<const std::byte> storage, con
   return tensor;
 }
 
-// Entries of one archive lie in one folder, such as "archive/data.pkl".
+// Entries of an archive are in one folder, such as "archive/data.pkl".
 std::string folder_of(const ZipFile& zip, const std::string& file) {
   constexpr std::string_view k_pickle = "/data.pkl";
   std::string folder;
@@ -222,7 +222,7 @@ Checkpoint parse_tied(std::span<const std::byte> file, const std::string& name) 
   return checkpoint;
 }
 
-// Before PyTorch 1.6, and with _use_new_zipfile_serialization=False: a pickle that begins with this number.
+// True for files of PyTorch before 1.6, or without its zip serialization: a pickle that begins with this number.
 bool begins_old_format(std::span<const std::byte> file) {
   constexpr std::array<unsigned char, 14> k_begin = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                                      0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};

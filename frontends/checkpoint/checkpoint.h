@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a PyTorch checkpoint: a file of torch.save (since PyTorch 1.6) or a safetensors file.
+// Reads the tensors of a PyTorch checkpoint: a file of torch.save (since PyTorch 1.6) or a safetensors file.
 #pragma once
 
 #include <cstddef>
@@ -8,28 +8,28 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/tensor.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::checkpoint {
 
 struct NamedTensor {
   std::string name;    // "lstm.weight_ih_l0"
-  Tensor tensor;       // f32, f64, i32 or b8; empty where it is unusable
+  Tensor tensor;       // f32, f64, i32 or b8; empty if it is unusable
   std::string stored;  // type in the file: "bf16[16,3]", and the name of the tensor that it is tied to
-  Shape shape;         // [] where there are more dimensions than a tensor can have
-  std::optional<Error> unusable;  // why: its type, or an element that does not fit. To be thrown when it is read
+  Shape shape;         // [] if there are more dimensions than a tensor supports
+  std::optional<Error> unusable;  // reason: its type, or an element out of range. Thrown when the tensor is read
 };
 struct Checkpoint {
   std::vector<NamedTensor> tensors;
-  bool in_order = false;  // as the program that wrote the file registered them
+  bool in_order = false;  // in the order in which the writing program registered them
 };
 
-// f16 and bf16 become f32, and integers i32, exactly. Tied tensors, of which a safetensors file holds one and names the
-// others in its metadata, are all there. Throws Error(input_file), which names the file and the tensor, on damaged
-// files, big-endian data, views outside of their storage or onto the same element twice, on anything beyond tensors in
-// dicts and lists, and on a parameter that is tied to a tensor that is not there.
+// f16 and bf16 become f32, and integers i32, exactly. All tied tensors are present; a safetensors file stores one and
+// names the others in its metadata. Throws Error(input_file), which names the file and the tensor. Reasons: damaged
+// files, big-endian data, views outside of their storage or with repeated elements. Further: values other than tensors
+// in dicts and lists, and a parameter that is tied to a missing tensor.
 Checkpoint parse_checkpoint(std::span<const std::byte> file, const std::string& name);
 Checkpoint load_checkpoint(const std::string& path, Vfs& vfs = disk());
 

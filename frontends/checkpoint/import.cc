@@ -7,9 +7,9 @@
 
 #include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/modules.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/trained/inference.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::checkpoint {
 
@@ -25,7 +25,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// The first parts of the names: "model.", "optimizer.".
+// Returns the first parts of the names: "model.", "optimizer.".
 std::vector<std::string> prefixes_of(const Checkpoint& checkpoint) {
   std::set<std::string> prefixes;
   for (const NamedTensor& each : checkpoint.tensors)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PyTorch checkpoint as a model of ours. Parameters keep their names, without the prefix.
+// Imports a PyTorch checkpoint as an unroll model. Parameters keep their names, without the prefix.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "frontends/checkpoint/checkpoint.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::checkpoint {
 
@@ -17,8 +17,8 @@ struct ImportOptions {
   bool ignore_unused = false;
 };
 
-// Every parameter of the model is found in the file, with its shape. Throws Error(input_file), which names the missing
-// and misshapen ones, and the tensors behind the prefix that are not used, unless they are to be ignored.
+// Every parameter of the model must be in the file with its shape. Throws Error(input_file), which lists missing
+// parameters, wrong shapes, and unused tensors with the prefix, unless they are to be ignored.
 ImportedModel import_model(Checkpoint checkpoint, const ImportOptions& options, const std::string& file);
 
 }  // namespace unroll::checkpoint

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the modules of a state dict.
+// Finds the order of the modules of a state dict.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "frontends/checkpoint/modules.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 
 namespace {
 
-constexpr std::size_t k_most_tried = 8;  // modules whose orders are tried
+constexpr std::size_t k_most_tried = 8;  // maximum number of modules for which orders are tried
 
 SequentialLayer layer_of(const Module& m, bool is_embedding) {
   if (m.is_recurrent) return {.kind = "recurrent", .name = m.path, .model = m.model};
@@ -43,12 +43,12 @@ struct Order {
   bool begins_with_embedding = false;
 };
 
-// Finds the orders in which each module reads what the one before it gives, two at most.
+// Finds the orders in which each module reads the output of the previous one, two at most.
 class Orders {
  public:
   explicit Orders(const std::vector<Module>& modules) : modules_(modules), is_used_(modules.size(), false) {}
 
-  // All orders, or with `only_this` the order of the list.
+  // Returns all orders, or with `only_this` the order of the list.
   std::vector<Order> find(bool only_this) {
     only_this_ = only_this;
     extend(0);

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 
@@ -118,7 +118,7 @@ std::vector<Module> find_modules(const std::vector<const NamedTensor*>& tensors,
     if (find(*at, own)) refuse(file, *at, "has two tensors for " + own);
     at->tensors.push_back({each, own});
   }
-  // A bias alone belongs to a module that is not read, such as a normalization.
+  // A bias alone belongs to an unsupported module, such as a normalization.
   std::erase_if(modules, [](const Module& m) {
     return std::ranges::none_of(m.tensors, [](const ModuleTensor& t) { return t.own.starts_with("weight"); });
   });

@@ -10,8 +10,8 @@ namespace unroll::checkpoint {
 
 namespace {
 
-// Collects the tensors below a value. A pickle may contain a value many times, even within itself: depth and visits are
-// bounded, and a value without tensors is visited once, so that lists of lists of one list cost no time.
+// Collects the tensors below a value. A pickle may contain a value many times, even within itself. Depth and visits are
+// therefore bounded, and a value without tensors is visited once, so that nested lists of one list cost no time.
 class Walk {
   using Kind = PickleValue::Kind;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pickle of a torch.save file as data. Nothing is imported or called: a global that does not stand for a tensor, an
-// ordered dict or a storage is refused with its name. The opcodes are those of protocol 2 that torch.save writes
-// (Python, Lib/pickletools.py).
+// The pickle of a torch.save file as data. Nothing is imported or called: a global is refused, with its name, unless it
+// denotes a tensor, an ordered dict or a storage. The opcodes are those of protocol 2 that torch.save writes (Python,
+// Lib/pickletools.py).
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct NamedView {
   TensorView view;
 };
 
-// The tensors of a pickle in its order. Other values, such as numbers, are left out. Throws Error(input_file), which
-// names `file`, on anything else, on damaged pickles, and above the budgets.
+// Returns the tensors of a pickle in its order. Other values, such as numbers, are omitted. Throws Error(input_file),
+// which names `file`, for other objects, damaged pickles, and sizes above the budgets.
 std::vector<NamedView> read_pickle(std::span<const std::byte> pickle, const std::string& file);
 
 }  // namespace unroll::checkpoint

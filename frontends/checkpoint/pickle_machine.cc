@@ -8,8 +8,8 @@
 
 #include "core/support/text/in_quotes.h"
 #include "frontends/checkpoint/budgets.h"
-#include "unroll/error.h"
-#include "unroll/types.h"
+#include "unroll/support/error.h"
+#include "unroll/support/types.h"
 
 namespace unroll::checkpoint {
 
@@ -215,7 +215,7 @@ void PickleMachine::set_items(std::vector<ValueIndex> items) {
   to.insert(to.end(), items.begin(), items.end());
 }
 
-// A list may be read many times; this bounds what all of them together make.
+// A list may be read many times; this bounds the total number of items.
 const std::vector<ValueIndex>& PickleMachine::count_items(const std::vector<ValueIndex>& items) {
   n_copied_ += items.size();
   if (n_copied_ > k_max_values) refuse("the pickle has more than " + std::to_string(k_max_values) + " values");
@@ -295,7 +295,7 @@ void PickleMachine::parameter(const std::vector<ValueIndex>& arguments) {
   stack_.push_back(arguments[0]);
 }
 
-// A state dict has an attribute _metadata with the versions of its modules; it is not needed.
+// A state dict has an attribute _metadata with the versions of its modules. It is ignored.
 void PickleMachine::build() {
   of_kind(pop(), Kind::dict, "the attributes of an object");
   const ValueIndex object = pop();

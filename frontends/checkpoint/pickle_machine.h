@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine of a pickle. Values lie in an arena and refer to each other by index, so that a dict may be filled
-// after it was stored in the memo, as pickles do.
+// The stack machine of a pickle. Values are stored in an arena and refer to each other by index. A dict may therefore
+// be filled after it was stored in the memo, as pickles do.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ using ValueIndex = std::uint32_t;
 
 struct PickleValue {
   enum class Kind : std::uint8_t { other, integer, text, sequence, dict, global, storage, tensor };
-  Kind kind = Kind::other;  // other: None, a truth value or a float
-  std::int64_t integer = 0;       // also: row of the table of globals, place in `views`
+  Kind kind = Kind::other;  // other: None, a bool or a float
+  std::int64_t integer = 0;       // also: row of the table of globals, index in `views`
   std::string_view text = {};     // in the pickle
   std::vector<ValueIndex> items = {};  // of a dict: key, value, key, value, ...
 };
@@ -58,7 +58,7 @@ class PickleMachine {
   void reduce();
   void build();
   void long_integer();
-  // What the globals stand for, called with the arguments of REDUCE.
+  // Implementations of the globals, called with the arguments of REDUCE.
   void ordered_dict(const std::vector<ValueIndex>& arguments);
   void tensor(const std::vector<ValueIndex>& arguments);
   void parameter(const std::vector<ValueIndex>& arguments);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor of a torch.save file: a view of a storage, which other tensors may share.
+// A tensor of a torch.save file: a view of a storage that other tensors may share.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace unroll::checkpoint {
 
-// Element types of storages. f32 and so on as in unroll/types.h.
+// Element types of storages. f32 and so on as in unroll/support/types.h.
 enum class Stored : std::uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, b8 };
 struct StoredRow {
   std::string_view name;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "frontends/checkpoint/budgets.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 
@@ -24,15 +24,15 @@ constexpr std::size_t k_local_bytes = 30, k_central_bytes = 46, k_end_bytes = 22
                       k_locator64_bytes = 20;
 constexpr std::size_t k_max_comment = 65535;
 constexpr std::uint16_t k_method_stored = 0, k_method_deflated = 8, k_encrypted = 1, k_zip64_extra = 1;
-constexpr std::uint32_t k_in_extra = 0xffffffff;  // the number stands in the Zip64 field
+constexpr std::uint32_t k_in_extra = 0xffffffff;  // the Zip64 field has the number
 constexpr std::string_view k_damaged = "the directory of the zip file is damaged";
 constexpr std::string_view k_copy_again = "Copy the file again, or save it again with torch.save";
 
-// A raw deflate stream, without a header of zlib or gzip. False unless it unpacks to exactly the size of `to`.
+// Unpacks a raw deflate stream, without a header of zlib or gzip. Returns false unless the size is that of `to`.
 bool unpack(std::span<const std::byte> packed, std::span<std::byte> to) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(ErrorKind::memory, "zip", "cannot start zlib");
-  std::byte beyond{};  // zlib needs a place even for an empty output
+  std::byte beyond{};  // zlib needs an address even for an empty output
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));  // zlib does not write to it
   stream.next_out = reinterpret_cast<Bytef*>(to.empty() ? &beyond : to.data());
   std::size_t in_left = packed.size(), out_left = to.size();
@@ -73,7 +73,7 @@ ZipFile::ZipFile(std::span<const std::byte> file, std::string name) : file_(file
   read_directory(find_directory());
 }
 
-// The last end record: a comment may follow it.
+// Finds the last end record: a comment may follow it.
 ZipFile::Directory ZipFile::find_directory() const {
   if (file_.size() < k_end_bytes) refuse("the zip file ends too early");
   const std::size_t last = file_.size() - k_end_bytes;
@@ -112,7 +112,7 @@ void ZipFile::read_directory(const Directory& directory) {
                 at<std::uint32_t>(p + 16), at<std::uint16_t>(p + 10)};
     if (at<std::uint16_t>(p + 8) & k_encrypted)
       refuse("entry '" + name + "' is encrypted", "Save it without a password");
-    // Zip64: 8 bytes each for the size, the packed size and the offset, if their field is full, in this order.
+    // Zip64: 8 bytes each for the size, the packed size and the offset, if the 32-bit field is full, in this order.
     std::uint64_t extra = p + k_central_bytes + name_bytes;
     const std::uint64_t extra_end = extra + extra_bytes;
     while (extra_end - extra >= 4) {

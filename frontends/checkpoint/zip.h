@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives in memory (PKWARE APPNOTE 6.3.10): stored and deflated entries, Zip64. The central directory says where
-// entries are; torch.save leaves sizes out of the local headers.
+// Reads zip archives in memory (PKWARE APPNOTE 6.3.10): stored and deflated entries, Zip64. The central directory has
+// the offsets of entries; torch.save omits sizes in the local headers.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class ZipFile {
   };
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
 
-  // The bytes of an entry: within the file if it is stored, else unpacked into `storage`. Throws Error(input_file) when
-  // there is no such entry, it is damaged, or it unpacks to more than `limit`.
+  // Returns the bytes of an entry: within the file if it is stored, else unpacked into `storage`. Throws
+  // Error(input_file) if the entry is missing or damaged, or unpacks to more than `limit`.
   std::span<const std::byte> read(std::string_view entry, std::size_t limit, std::vector<std::byte>& storage) const;
 
  private:

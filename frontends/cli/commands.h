@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands.
+// The list of commands.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace unroll::cli {
 #include "frontends/cli/commands.def"
 #undef UNROLL_COMMAND
 
-// In the order of `unroll help`.
+// Returns the commands in the order of `unroll help`.
 std::span<const Command* const> all_commands();
 
 }  // namespace unroll::cli

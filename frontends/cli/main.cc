@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unroll command: picks the command and turns errors into messages and exit codes.
+// The unroll command: dispatches commands and converts errors to messages and exit codes.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@
 #include "frontends/cli/terminal/signals.h"
 #include "frontends/cli/terminal/standard_files.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 
@@ -23,7 +23,7 @@ int fail(int code, const char* text) {
   return code;
 }
 
-// Wrapped to the terminal, each line of the text on its own; its first word stays beside the prefix.
+// Wraps each line of the text to the terminal; the first word stays beside the prefix.
 int fail_with_text(int code, const std::string& text) {
   const auto width = static_cast<std::size_t>(unroll::cli::terminal_width(STDERR_FILENO));
   const std::string prefix = "unroll: error: ";

@@ -5,18 +5,18 @@
 #include <optional>
 #include <string_view>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::onnx {
 
 struct Activation {
   std::string_view name;
-  int parameters;  // it takes alpha, or alpha and beta
+  int parameters;  // number of parameters: alpha, or alpha and beta
   Value (*apply)(Value x, double alpha, double beta);
-  // Defaults as an operator. Recurrent nodes must give those of Affine, ScaledTanh and ThresholdedRelu: ONNX leaves
-  // them open there, and ONNX Runtime takes 0.
+  // Defaults of the operator. Recurrent nodes must specify those of Affine, ScaledTanh and ThresholdedRelu: ONNX does
+  // not define them there, and ONNX Runtime uses 0.
   double alpha = 0, beta = 0;
 };
-const Activation* find_activation(std::string_view name);  // in any case of letters, as ONNX Runtime takes them
+const Activation* find_activation(std::string_view name);  // ignores case, like ONNX Runtime
 
 }  // namespace unroll::onnx

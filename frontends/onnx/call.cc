@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builder of an operator reads of its node.
+// Access of an operator's builder to its node.
 #include "frontends/onnx/importer.h"
 
 namespace unroll::onnx {
@@ -117,7 +117,7 @@ const AttributeDef* Call::attribute(const std::string& name, AttributeType type)
 std::int64_t Call::integer(const std::string& name, std::int64_t fallback) {
   const AttributeDef* a = attribute(name, AttributeType::integer);
   if (!a) return fallback;
-  return a->i.value_or(0);  // a zero may be left out of the file
+  return a->i.value_or(0);  // files may omit a zero
 }
 double Call::number(const std::string& name, double fallback) {
   const AttributeDef* a = attribute(name, AttributeType::number);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// External data of a model stays in the model's folder: each part of the path is opened without following links
-// (onnx docs/ExternalDataSecurity.md; CVE-2022-25882, CVE-2024-27318, CVE-2026-34447 were escapes).
+// External data must be in the model's folder: each part of the path is opened without following links (onnx
+// docs/ExternalDataSecurity.md; CVE-2022-25882, CVE-2024-27318, CVE-2026-34447 were escapes).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "frontends/onnx/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

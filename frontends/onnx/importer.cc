@@ -48,7 +48,7 @@ void check_input(const Model& model, const ValueDef& input, const Type& type,
   }
 }
 
-// Names that a graph reads and does not define, those of its own subgraphs included.
+// Returns the names that a graph reads but does not define, including those of its subgraphs.
 void free_names(const GraphDef& graph, std::set<std::string>& free) {
   std::set<std::string> defined, read;
   for (const ValueDef& input : graph.inputs) defined.insert(input.name);
@@ -144,7 +144,7 @@ void Importer::build_node(Names& names, const NodeDef& node) {
     const std::string_view text = e.what();
     if (text.find("node '") != std::string_view::npos || text.find(model.file) != std::string_view::npos) throw;
     if (e.kind() == ErrorKind::unsupported) call.unsupported(std::string(text));
-    call.refuse(std::string(text));  // shapes or dtypes that do not fit
+    call.refuse(std::string(text));  // shapes or dtypes that do not match
   }
   call.require_all_read();
   if (observer_ && row && !names.frame.outer) observer_->built(call, *row, first, outputs);
@@ -160,7 +160,7 @@ void Importer::build_node(Names& names, const NodeDef& node) {
 
 std::vector<Value> Importer::build_graph(Names& names, const GraphDef& graph) {
   for (const auto& [name, tensor] : graph.initializers) {
-    if (names.values.contains(name)) continue;  // an input takes its place
+    if (names.values.contains(name)) continue;  // an input replaces it
     names.values.emplace(name, names.frame.graph.append_one(Op::constant, {}, {{"value", tensor}}));
   }
   for (const NodeDef& node : graph.nodes) build_node(names, node);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the importer. A Frame is one graph that is being built: the main graph, or the body of a scan. Names are
-// the names that a subgraph sees. A Call is one ONNX node; the builder of its operator reads it and returns the values
-// of its outputs.
+// Parts of the importer. A Frame is a graph under construction: the main graph, or the body of a scan. Names are the
+// names visible in a subgraph. A Call is one ONNX node; the builder of its operator reads it and returns its output
+// values.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/onnx/import.h"
 #include "frontends/onnx/budgets.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "frontends/onnx/import.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 
@@ -23,28 +23,28 @@ struct Frame {
   Graph& graph;
   Frame* outer = nullptr;
   std::map<ValueId, Value> captured = {};    // input of this body -> value of the outer graph, the same in every step
-  std::map<ValueId, Tensor> evaluated = {};  // what `literal` has computed
+  std::map<ValueId, Tensor> evaluated = {};  // results of `literal`
 };
 
-// Tensors that are parts of one tensor along an axis.
+// Tensors that are slices of one tensor along an axis.
 struct Sequence {
   Value tensor;
   int axis = 0;
   bool keeps_axis = true;
-  std::vector<std::int64_t> begins = {0};  // of the parts, and the end of the last one
-  std::set<std::int64_t> read = {};        // parts that are used
+  std::vector<std::int64_t> begins = {0};  // of the slices, and the end of the last one
+  std::set<std::int64_t> read = {};        // slices in use
   std::int64_t n_parts() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 };
 
 struct Names {
   Frame& frame;
-  const Names* outer = nullptr;  // null: nothing outside is visible
+  const Names* outer = nullptr;  // null: no outer names are visible
   std::map<std::string, Value> values = {};
-  std::map<std::string, Sequence> sequences = {};  // of nodes of this graph; no subgraph sees them
-  const std::map<std::string, AttributeDef>* attributes = nullptr;  // of the function that is being inlined
+  std::map<std::string, Sequence> sequences = {};  // of nodes of this graph; not visible in subgraphs
+  const std::map<std::string, AttributeDef>* attributes = nullptr;  // of the function being inlined
   int depth = 0;
 
-  Value find(const std::string& name) const;  // empty when unknown
+  Value find(const std::string& name) const;  // empty if unknown
 };
 
 class Importer;
@@ -63,34 +63,34 @@ class Call {
   std::size_t n_outputs() const { return node.outputs.size(); }
   bool wants(std::size_t output) const { return output < n_outputs() && !node.outputs[output].empty(); }
   bool has(std::size_t input) const { return input < n_inputs() && !node.inputs[input].empty(); }
-  Value in(std::size_t input);           // refused when omitted
+  Value in(std::size_t input);           // throws if omitted
   Value in_or_none(std::size_t input) { return has(input) ? in(input) : Value(); }
   std::vector<Value> all_inputs();
   void ignore(std::size_t input) { read_inputs_.insert(input); }
   Sequence& sequence(std::size_t input);
   void define_sequence(std::size_t output, Sequence sequence);
 
-  // Values that must be known when the graph is built, such as shapes and axes.
+  // Values that must be known at build time, such as shapes and axes.
   Tensor literal(std::size_t input);
   Ints ints(std::size_t input);          // of rank 0 or 1
   std::int64_t integer(std::size_t input);
 
-  // Attributes. What no builder reads is refused, so that no part of a model is silently lost.
+  // Attributes. Unread attributes are refused, so that no part of a model is silently lost.
   const AttributeDef* attribute(const std::string& name);
   std::int64_t integer(const std::string& name, std::int64_t fallback);
   double number(const std::string& name, double fallback);
   std::string text(const std::string& name, const std::string& fallback);
   std::optional<Ints> list(const std::string& name);
   const GraphDef& subgraph(const std::string& name);
-  std::int32_t narrow(std::int64_t value) const;  // integers are computed in 32 bits; refused when it does not fit
-  // An axis in [0, rank), counted from the end when negative.
+  std::int32_t narrow(std::int64_t value) const;  // integers are computed in 32 bits; throws if it does not fit
+  // Returns an axis in [0, rank); negative axes count from the end.
   int axis(std::int64_t axis, int rank) const;
-  // Axes as the attribute `axes`, or as an input of newer opsets; nothing when omitted.
+  // Returns the axes from the attribute `axes`, or from an input in newer opsets; nullopt if omitted.
   std::optional<Ints> axes(std::size_t input);
 
   void require_all_read() const;
   [[noreturn]] void refuse(const std::string& what, const std::string& next = {}) const;       // malformed
-  [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // valid, but not built
+  [[noreturn]] void unsupported(const std::string& what, const std::string& next = {}) const;  // unsupported
 
  private:
   const AttributeDef* attribute(const std::string& name, AttributeType type);
@@ -116,12 +116,12 @@ std::span<const OperatorRow> control_rows();
 std::span<const OperatorRow> sequence_rows();
 const OperatorRow* find_operator(std::string_view name);
 
-// Elements `from`, `from + step`, ... of an axis, `n` of them.
+// Returns the elements `from`, `from + step`, ... of an axis, `n` of them.
 Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n);
 inline Value flipped(Value x, int axis) { return strided(x, axis, x.shape()[axis] - 1, -1, x.shape()[axis]); }
 
-// Follows the nodes of the main graph, bodies of loops excluded, while they are built. `first`: the first node of the
-// graph that may belong to this one.
+// Observes nodes of the main graph, without bodies of loops, as they are built. `first`: the first graph node that may
+// belong to the ONNX node.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
@@ -136,13 +136,13 @@ class Importer {
   const Model& model;
   ImportedGraph run(const std::map<std::string, Type>& types);
 
-  // The values of the outputs of a subgraph whose inputs are in `names`.
+  // Returns the output values of a subgraph whose inputs are in `names`.
   std::vector<Value> build_graph(Names& names, const GraphDef& graph);
-  // Computes a value from constants, and from inputs whose values are known; nothing when that is not enough.
+  // Computes a value from constants and known inputs; nullopt if they do not suffice.
   std::optional<Tensor> literal(Frame& frame, Value value);
-  // The outer values that a subgraph reads, by name.
+  // Returns the outer values that a subgraph reads, by name.
   std::map<std::string, Value> captures(const Names& names, const GraphDef& graph) const;
-  // Names of a scan body: `outer` values arrive as `inputs` of the body. Small constants are copied.
+  // Binds names of a scan body: `outer` values arrive as `inputs` of the body. Small constants are copied.
   void bind_captures(Names& inner, const std::map<std::string, Value>& outer, std::span<const Value> inputs);
   void count_nodes(std::int64_t n);
 

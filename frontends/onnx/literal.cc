@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that are known while the graph is built. Exporters compute target shapes, axes and trip counts with dozens of
-// nodes; since shapes are static here, all of them are constants, and the reference backend computes them.
+// Evaluates values at build time. Exporters compute target shapes, axes and trip counts with dozens of nodes. Since
+// shapes are static here, these values are constants, and the reference backend computes them.
 #include "frontends/onnx/importer.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onnx {
 
-// Whether `id` depends on nothing but constants and known inputs; `needed` gets the values it is computed from.
+// True if `id` depends only on constants and known inputs; adds the values for its computation to `needed`.
 bool Importer::collect(Frame& frame, ValueId id, std::set<ValueId>& needed) {
   std::vector<ValueId> open{id};
   while (!open.empty()) {

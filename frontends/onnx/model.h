@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX model as it stands in the file, and its reader. Field names follow onnx.proto; tensors are converted: f16 and
-// bf16 become f32, all integers become i32.
+// The contents of an ONNX file, and its reader. Field names follow onnx.proto; tensors are converted: f16 and bf16
+// become f32, all integers become i32.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/tensor.h"
-#include "unroll/vfs.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::onnx {
 
-// One row per TensorProto.DataType that the importer knows.
+// One row per supported TensorProto.DataType.
 struct ElementType {
   int code;               // TensorProto.DataType
   std::string_view name;  // as in onnx.proto, lower case
   std::size_t bytes;      // of an element in raw_data
   DType dtype;            // of the converted tensor
 };
-const ElementType* find_element_type(std::int64_t code);  // null when unknown
+const ElementType* find_element_type(std::int64_t code);  // null if unknown
 std::string element_type_text(std::int64_t code);         // "int64", or "type 8"
-// An integer in 32 bits; nothing when it does not fit. The largest int64 means "to the end" in slices, and the smallest
-// "from the start"; they become the ends of 32 bits, which no dimension reaches.
+// Returns an integer in 32 bits; nullopt if it does not fit. The largest int64 means "to the end" in slices, and the
+// smallest "from the start"; they become the limits of 32 bits, which no dimension reaches.
 std::optional<std::int32_t> narrowed(std::int64_t value);
 inline constexpr int k_float = 1, k_int32 = 6, k_int64 = 7, k_bool = 9, k_float16 = 10, k_double = 11, k_bfloat16 = 16;
 
@@ -38,8 +38,8 @@ enum class AttributeType { none, number, integer, text, tensor, graph, numbers, 
 
 struct AttributeDef {
   std::string name;
-  AttributeType type = AttributeType::none;  // none: not given
-  std::string ref;  // in a function: the attribute of the call that gives the value
+  AttributeType type = AttributeType::none;  // none: absent
+  std::string ref;  // in a function: the attribute of the call that supplies the value
   std::optional<float> f;
   std::optional<std::int64_t> i;
   std::optional<std::string> s;
@@ -52,7 +52,7 @@ struct AttributeDef {
 
 struct NodeDef {
   std::string name, op, domain;
-  std::vector<std::string> inputs, outputs;  // an empty name is an omitted one
+  std::vector<std::string> inputs, outputs;  // an empty name means omitted
   std::vector<AttributeDef> attributes;
 };
 
@@ -62,7 +62,7 @@ struct Dimension {
 };
 struct ValueDef {
   std::string name;
-  std::int64_t element_type = 0;  // 0: not given
+  std::int64_t element_type = 0;  // 0: absent
   bool is_tensor = true;
   std::optional<std::vector<Dimension>> shape;
 };
@@ -78,7 +78,7 @@ struct FunctionDef {
   std::string name, domain;
   std::vector<std::string> inputs, outputs;
   std::vector<std::string> attributes;    // required ones
-  std::vector<AttributeDef> defaults;     // the others
+  std::vector<AttributeDef> defaults;     // optional ones
   std::vector<NodeDef> nodes;
 };
 
@@ -87,19 +87,19 @@ struct Model {
   std::int64_t ir_version = 0;
   std::int64_t opset = 0;  // of the standard domain
   std::string producer;
-  bool has_halves = false;  // some tensor or input is float16 or bfloat16, which a converted tensor does not show
+  bool has_halves = false;  // some tensor or input is float16 or bfloat16, which the converted tensor no longer shows
   GraphDef graph;
   std::vector<FunctionDef> functions;
   std::map<std::string, std::string> metadata;
 };
 
-// Bytes [offset, offset + size) of an external data file; size -1: to its end. Throws Error(input_file).
+// Returns bytes [offset, offset + size) of an external data file; size -1: to its end. Throws Error(input_file).
 using ExternalData = std::function<Bytes(const std::string& location, std::uint64_t offset, std::int64_t size)>;
 // Reads files of one folder only: no absolute path, no "..", no symbolic or hard links.
 ExternalData external_data_in(const std::string& folder);
 
-// Throws Error(input_file) on a malformed file, and Error(unsupported) on data types, sparse tensors and opsets that
-// are not supported. Both name the tensor or node.
+// Throws Error(input_file) for a malformed file, and Error(unsupported) for unsupported data types, sparse tensors and
+// opsets. Both name the tensor or node.
 Model parse_model(std::span<const std::byte> file, const std::string& name, const ExternalData& external);
 Model load_model_file(const std::string& path, Vfs& vfs = disk());
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count: plain when its condition stays
-// true, masked when only its states matter. It is unrolled when the condition can be computed beforehand.
+// If, Loop and Scan. A Scan becomes a scan, and so does a Loop with a known trip count. It is plain if its condition
+// stays true, masked if only states are used. It is unrolled if the condition can be computed at build time.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,7 @@ void require_depth(const Call& call) {
   if (call.names.depth >= k_max_depth) call.refuse("subgraphs are nested too deeply");
 }
 
-// The subgraph's nodes become nodes of the same graph.
+// Adds the subgraph's nodes to the same graph.
 std::vector<Value> inlined(Call& call, const GraphDef& body, std::span<const Value> inputs) {
   require_depth(call);
   if (body.inputs.size() != inputs.size()) call.refuse("the subgraph has another number of inputs");
@@ -42,7 +42,7 @@ std::vector<Value> if_else(Call& call) {
   return outputs;
 }
 
-// A scan whose step is the subgraph. `step` gets the names of the body, bound to its captures, and the step's values.
+// Builds a scan with the subgraph as step. `step` receives the body's names, bound to its captures, and its values.
 using BodyStep = std::function<StepResult(Names& names, const StepValues& at)>;
 ScanResult scan_subgraph(Call& call, const GraphDef& body, std::span<const Value> states,
                          std::span<const Value> sequences, const ScanOptions& options, const BodyStep& step) {
@@ -70,7 +70,7 @@ Value moved_axis(Value x, int from, int to) {
   return from == to ? x : transpose(x, order);
 }
 
-// One loop over [T,...] sequences. `directions`, 1 for backward, has one entry per sequence and output.
+// Builds one loop over [T,...] sequences. `directions`, 1 for backward, has one entry per sequence and output.
 ScanResult one_scan(Call& call, const GraphDef& body, std::span<const Value> states, std::vector<Value> sequences,
                     const Ints& in_directions, const Ints& out_directions) {
   const std::size_t n_states = states.size();
@@ -90,7 +90,7 @@ ScanResult one_scan(Call& call, const GraphDef& body, std::span<const Value> sta
   };
   const ScanOptions options{.reverse = reverse, .lengths = {}, .reset = {}};
   ScanResult result = scan_subgraph(call, body, states, sequences, options, step);
-  // With `reverse` the output of iteration k is at T-1-k, which is what a backward (prepending) output asks for.
+  // With `reverse` the output of iteration k is at T-1-k, as a backward (prepending) output requires.
   for (std::size_t i = 0; i < result.outputs.size(); ++i)
     if (is_back(out_directions, i) != reverse) result.outputs[i] = flipped(result.outputs[i], 0);
   return result;
@@ -116,7 +116,7 @@ std::vector<Value> joined(ScanResult result) {
   return std::move(result.states);
 }
 
-// Opset 8: batch is axis 0 and time axis 1; the body knows neither, so there is one loop per batch entry.
+// Opset 8: batch is axis 0 and time axis 1. The body has neither axis, so there is one loop per batch entry.
 std::vector<Value> scan_8(Call& call) {
   const ScanParts parts = scan_parts(call, call.n_inputs() - 1);
   const Ints directions = call.list("directions").value_or(Ints{});
@@ -182,7 +182,7 @@ struct LoopParts {
   Graph& graph;
 };
 
-// Whether the condition of the body is the one it was given, or true, by names alone.
+// True if the body returns its input condition, or true, judging by names only.
 bool stays_true(const GraphDef& body) {
   std::string name = body.outputs[0].name;
   for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node) {
@@ -205,7 +205,7 @@ void bind_iteration(Names& names, const GraphDef& body, Value index, Value condi
   for (std::size_t i = 0; i < states.size(); ++i) names.values.insert_or_assign(body.inputs[i + 2].name, states[i]);
 }
 
-// Trip count known, condition true throughout. With `masked` the condition ends the loop: later states stay.
+// Builds a scan for a known trip count and a condition that is true. With `masked` the condition ends the loop.
 ScanResult loop_scan(Call& call, const LoopParts& loop, std::int64_t trips, bool masked) {
   std::vector<Value> states = loop.states;
   if (masked) states.push_back(truth(loop.graph));
@@ -227,7 +227,7 @@ ScanResult loop_scan(Call& call, const LoopParts& loop, std::int64_t trips, bool
   return result;
 }
 
-// One copy of the body per iteration, as long as the condition can be computed. Nothing when it cannot.
+// Builds one copy of the body per iteration while the condition can be computed. Returns nullopt if it cannot.
 std::optional<ScanResult> loop_unrolled(Call& call, const LoopParts& loop, std::int64_t trips) {
   ScanResult result{loop.states, {}};
   std::vector<std::vector<Value>> rows(loop.n_outputs);
@@ -262,7 +262,7 @@ std::vector<Value> loop_node(Call& call) {
     if (trips > 0 && !call.has(0)) call.refuse("never ends");
     try {
       return joined(loop_scan(call, loop, trips, /*masked=*/false));
-    } catch (const Error& e) {  // a shape or an index that depends on the iteration: one copy of the body for each
+    } catch (const Error& e) {  // a shape or an index depends on the iteration: one copy of the body for each
       if (e.kind() != ErrorKind::unsupported) throw;
     }
   }

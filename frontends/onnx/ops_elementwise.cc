@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that work element by element, with NumPy broadcasting.
+// Elementwise operators with NumPy broadcasting.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,7 +12,7 @@
 namespace unroll::onnx {
 namespace {
 
-// The integer part of x towards minus infinity. Floats from 2^30 on have no fraction (f32), or none that matters (f64).
+// Rounds x towards minus infinity. Floats from 2^30 on have no fraction (f32), or a negligible one (f64).
 Value floor_of(Value x) {
   const Value whole = cast(cast(x, DType::i32), x.dtype());
   const Value lower = select(less(x, whole), whole - 1.0, whole);
@@ -25,7 +25,7 @@ Value greater_equal(Value a, Value b) { return less_equal(b, a); }
 Value logical_xor(Value a, Value b) {
   return logical_and(logical_or(a, b), logical_not(logical_and(a, b)));
 }
-// b8 has no comparison of its own.
+// b8 has no comparison op.
 Value equal_any(Value a, Value b) { return a.dtype() == DType::b8 ? logical_not(logical_xor(a, b)) : equal(a, b); }
 Value reciprocal(Value x) { return 1.0 / x; }
 Value not_a_number(Value x) { return logical_not(equal(x, x)); }
@@ -49,7 +49,7 @@ std::vector<Value> mean_of(Call& call) {
   return {variadic<add>(call)[0] / static_cast<double>(call.n_inputs())};
 }
 
-// x^n for a small whole n, by squaring.
+// Returns x^n for a small integer n, by squaring.
 Value whole_power(Value x, int n) {
   Value result, square_of = x;
   for (int rest = std::abs(n); rest > 0; rest /= 2, square_of = rest > 0 ? mul(square_of, square_of) : square_of)
@@ -58,7 +58,7 @@ Value whole_power(Value x, int n) {
   return n < 0 ? reciprocal(result) : result;
 }
 
-// |x|^y = e^(y log |x|); the sign is that of x for an odd y, and a fraction of a negative x is NaN.
+// |x|^y = e^(y log |x|); the sign is that of x for an odd y; a negative x with a fractional y gives NaN.
 Value general_power(Value x, Value y) {
   const Value whole = cast(y, DType::i32), is_whole = equal(cast(whole, y.dtype()), y);
   const Value is_odd = logical_not(equal(div(whole, scalar_like(whole, 2)) * 2.0, whole));
@@ -84,7 +84,7 @@ std::vector<Value> power(Call& call) {
     if (n == 0.5 && is_float(x.dtype())) return {sqrt(x)};
   }
   if (is_float(x.dtype())) return {general_power(x, cast(y, x.dtype()))};
-  // Powers of integers are exact in f64 where they fit 32 bits.
+  // Powers of integers are exact in f64 if they fit 32 bits.
   const Value result = general_power(cast(x, DType::f64), cast(y, DType::f64));
   return {cast(floor_of(result + 0.5), DType::i32)};
 }
@@ -109,7 +109,7 @@ Value rounded_to(Value x, std::int64_t code) {
 
 std::vector<Value> cast_to(Call& call) {
   const std::int64_t to = call.integer("to", 0);
-  call.integer("saturate", 1);  // of the 8-bit floats only
+  call.integer("saturate", 1);  // applies to 8-bit floats only
   const ElementType* type = find_element_type(to);
   const bool is_narrow = type && type->dtype == DType::i32 && to != k_int32 && to != k_int64;
   if (!type || is_narrow) call.unsupported("a cast to " + element_type_text(to) + " is not supported");
@@ -133,7 +133,7 @@ std::vector<Value> prelu(Call& call) {
   return {select(less(x, scalar_like(x, 0)), mul(x, call.in(1)), x)};
 }
 
-// At inference a dropout is the identity, and its mask is true everywhere.
+// In inference a dropout is the identity, and its mask is all true.
 std::vector<Value> no_dropout(Call& call) {
   const Value x = call.in(0);
   call.number("ratio", 0.5);

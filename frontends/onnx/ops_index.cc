@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants, ranges and operators that take indices.
+// Constants, ranges and operators with indices.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "frontends/onnx/importer.h"
 
 namespace unroll::onnx {
@@ -50,7 +50,7 @@ Value wrapped(Value indices, std::int64_t size) {
   return select(less(indices, zero), indices + static_cast<double>(size), indices);
 }
 
-// The axis in front: table [N, rest...]; the result is [rest before, indices..., rest behind].
+// Moves the axis to the front: table [N, rest...]; the result is [rest before, indices..., rest after].
 std::vector<Value> gather_from(Call& call) {
   const Value x = call.in(0), indices = call.in(1);
   if (x.rank() == 0) call.refuse("the table is a scalar");

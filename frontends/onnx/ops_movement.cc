@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that move elements: shapes, slices, concatenation. Shapes and axes are known while the graph is built.
+// Operators that move elements: shapes, slices, concatenation. Shapes and axes are known at build time.
 #include <algorithm>
 #include <numeric>
 

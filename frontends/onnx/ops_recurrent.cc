@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RNN, GRU and LSTM. The usual forms become the composites of the same name; the others become one scan per direction,
-// with the cell written out. T time, B batch, I input, H hidden, D directions, G gates.
+// with explicit cell equations. T time, B batch, I input, H hidden, D directions, G gates.
 #include <algorithm>
 
 #include "frontends/onnx/activations.h"
@@ -15,7 +15,7 @@ struct Chosen {
   Value operator()(Value x) const { return row->apply(x, alpha, beta); }
 };
 
-// One row per operator: gates in ONNX's order, and for each gate of the composite its place there.
+// One row per operator: gates in ONNX's order, and the composite's index of each gate.
 struct Kind {
   Op op;
   int gates, states;
@@ -41,7 +41,7 @@ struct Layer {
   std::vector<Value> states;  // [D,B,H] each
 };
 
-// alpha and beta are consumed in order by the activations that have them.
+// Activations with alpha and beta consume them in order.
 void read_activations(Call& call, Layer& layer) {
   const auto per_direction = layer.kind.activations.size();
   const std::size_t n = per_direction * static_cast<std::size_t>(layer.directions);
@@ -112,7 +112,7 @@ Layer read_layer(Call& call, const Kind& kind) {
   return layer;
 }
 
-// Blocks of H rows of the first axis, in the order of the composite.
+// Reorders blocks of H rows of the first axis to the composite's order.
 Value reordered(Value x, const std::vector<int>& order, std::int64_t hidden) {
   std::vector<Value> blocks;
   for (const int gate : order) blocks.push_back(slice(x, 0, gate * hidden, hidden));
@@ -142,7 +142,7 @@ LayerOutputs by_composite(const Layer& layer) {
     in.parameters.push_back(reordered(row(layer.r, d), kind.order, h));
     for (int half = 0; layer.b && half < 2; ++half)
       in.parameters.push_back(reordered(slice(row(layer.b, d), 0, half * gh, gh), kind.order, h));
-    for (const int gate : {0, 2, 1})  // P is i o f, the composite's are i f o
+    for (const int gate : {0, 2, 1})  // P is i o f, the composite's is i f o
       if (layer.p) in.parameters.push_back(slice(row(layer.p, d), 0, gate * h, h));
   }
   const bool is_relu = layer.activations[0].row->name == "Relu";
@@ -155,7 +155,7 @@ LayerOutputs by_composite(const Layer& layer) {
   return outputs;
 }
 
-// The cell of one direction, in ONNX's order of gates. xw is W x_t + Wb [B,GH].
+// The cell of one direction, with gates in ONNX's order. xw is W x_t + Wb [B,GH].
 struct Cell {
   const Layer& layer;
   std::span<const Chosen> f;  // activations of the direction
@@ -181,7 +181,7 @@ struct Cell {
     const Value n = f[1](clipped(add(gate(xw, 2), recurrent_part)));
     return {add(mul(1.0 - z, n), mul(z, h))};
   }
-  // ONNX Runtime does not clip the input of h(C), although the specification says so; models were trained with it.
+  // ONNX Runtime does not clip the input of h(C), contrary to the specification, and models were trained with it.
   std::vector<Value> lstm(Value xw, std::span<const Value> state) const {
     const Value all = add(xw, linear(state[0], r, rb)), c = state[1];
     const auto with_peephole = [&](int index, int peephole, Value cell) {

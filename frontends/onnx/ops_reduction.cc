@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, reductions, softmax and layer normalization.
+// Matmuls, reductions, softmax and layer normalization.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -17,7 +17,7 @@ Value numpy_matmul(Value a, Value b) {
   const std::int64_t inner = a.shape()[a.rank() - 1];
   const std::int64_t columns = b.shape()[b.rank() - 1];
   Value result;
-  if (b.rank() == 2) {  // one product for all leading axes of a
+  if (b.rank() == 2) {  // one matmul for all leading axes of a
     std::int64_t leading = 1;
     for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
     result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
@@ -77,7 +77,7 @@ Reduction reduction_of(Call& call, int rank) {
 Value sum_of(Value x, const Reduction& r) { return r.is_nothing ? x : reduce_sum(x, r.axes, r.keep); }
 Value max_of(Value x, const Reduction& r) {
   if (r.is_nothing) return x;
-  if (x.shape().elements() == 0) {  // the sum has the shape
+  if (x.shape().elements() == 0) {  // the sum has the output's shape
     const double least = x.dtype() == DType::i32 ? std::numeric_limits<std::int32_t>::min()
                                                  : -std::numeric_limits<double>::infinity();
     return filled(x.graph(), sum_of(x, r).type(), least);
@@ -118,7 +118,7 @@ std::vector<Value> arg_max(Call& call, bool of_negative) {
   return {keep ? reshape(index, x.shape().with(axis, 1)) : index};
 }
 
-// Over one axis since opset 13; before, over all axes from `axis` on together.
+// Over one axis since opset 13; earlier, over all axes from `axis` on together.
 template <auto f>
 std::vector<Value> normalized(Call& call) {
   const Value x = call.in(0);
@@ -137,7 +137,7 @@ std::vector<Value> normalized(Call& call) {
   return {transpose(f(transpose(x, order)), order)};
 }
 
-// The axes from `axis` on are one row; scale and bias have its shape.
+// The axes from `axis` on form one row; scale and bias have its shape.
 std::vector<Value> layer_normalization(Call& call) {
   const Value x = call.in(0);
   const int axis = call.axis(call.integer("axis", -1), x.rank());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of tensors that are parts of one tensor. PyTorch's exporter unrolls loops over time with them, for as many
-// steps as its example had. A sequence must be read whole: a model that reads some parts was made for another length.
+// Sequences of tensors that are slices of one tensor. PyTorch's exporter unrolls loops over time with them, with the
+// number of steps of its example. All elements of a sequence must be read: a model that reads some has another length.
 #include <algorithm>
 
 #include "frontends/onnx/importer.h"
@@ -22,7 +22,7 @@ void add_parts(Call& call, std::int64_t elements, Sequence& sequence) {
     if (sequence.begins.back() != elements) call.refuse("split does not add up to " + std::to_string(elements));
     return;
   }
-  const std::int64_t size = call.has(1) ? call.integer(1) : 1;  // of all parts but the last
+  const std::int64_t size = call.has(1) ? call.integer(1) : 1;  // of all slices but the last
   if (size < 1) call.refuse("split must be positive");
   call.importer.count_nodes(elements / size);
   while (sequence.begins.back() < elements) add(std::min(size, elements - sequence.begins.back()));

@@ -152,7 +152,7 @@ GraphDef read_graph(Reading& reading, pbf_reader message, int depth) {
   return graph;
 }
 
-// The version when the set is the standard one.
+// Returns the version if the operator set is the standard one.
 std::optional<std::int64_t> standard_version(pbf_reader message) {
   std::string domain;
   std::int64_t version = 0;

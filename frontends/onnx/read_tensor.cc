@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorProto to Tensor. The elements are in raw_data, in one of the typed lists, or in another file; their number must
+// Converts TensorProto to Tensor. The elements are in raw_data, in a typed list, or in another file; their number must
 // be the product of the dimensions.
 #include <cstring>
 #include <limits>
@@ -148,7 +148,7 @@ Tensor from_raw(const Reading& reading, const std::string& who, const ElementTyp
   return is_half ? tensor.cast(DType::f32) : std::move(tensor);
 }
 
-// The lists hold 64 bits per element; those of uint64 from 2^63 on come out negative.
+// The lists hold 64 bits per element; uint64 values from 2^63 on appear negative.
 void require_in_range(const Reading& reading, const std::string& who, const ElementType& type, std::int64_t value) {
   const bool is_signed = type.code == 3 || type.code == 5 || type.code == k_int32 || type.code == k_int64;
   const auto bits = static_cast<int>(type.bytes) * 8 - (is_signed ? 1 : 0);
@@ -157,7 +157,7 @@ void require_in_range(const Reading& reading, const std::string& who, const Elem
     reading.refuse(who + ": " + std::to_string(value) + " is not a value of " + std::string(type.name));
 }
 
-// Elements of the typed lists, as bytes of the type.
+// Converts elements of the typed lists to bytes of the type.
 Tensor from_lists(const Reading& reading, const std::string& who, const ElementType& type, Shape shape,
                   const Proto& t) {
   const std::size_t listed = type.code == k_float    ? t.floats.size()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader's parts: budgets, and fields that several messages share.
+// Parts of the reader: budgets, and fields that several messages share.
 #pragma once
 
 #include <protozero/pbf_reader.hpp>
@@ -7,7 +7,7 @@
 
 #include "frontends/onnx/budgets.h"
 #include "frontends/onnx/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 
@@ -38,7 +38,7 @@ inline constexpr auto k_bytes = protozero::pbf_wire_type::length_delimited;
 inline constexpr auto k_fixed32 = protozero::pbf_wire_type::fixed32;
 inline constexpr auto k_fixed64 = protozero::pbf_wire_type::fixed64;
 
-// A message is at most INT32_MAX bytes by its field; each function reads one message to its end.
+// A field limits a message to INT32_MAX bytes; each function reads one message to its end.
 std::shared_ptr<const Tensor> read_tensor(Reading& reading, protozero::pbf_reader message, std::string& name);
 std::pair<std::string, std::string> read_entry(protozero::pbf_reader message);  // StringStringEntryProto
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module: trained models on NumPy arrays, as whole sequences or step by step, and predictions on raw data.
+// The Python module: trained models on NumPy arrays, for sequences or step by step, and predictions on raw data.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
@@ -8,17 +8,17 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "frontends/python/arrays.h"
-#include "frontends/python/calls.h"
-#include "frontends/python/collected.h"
-#include "frontends/python/errors.h"
-#include "frontends/python/interruptible.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/calls.h"
+#include "frontends/python/binding/collected.h"
+#include "frontends/python/binding/errors.h"
+#include "frontends/python/binding/interruptible.h"
+#include "frontends/python/binding/loaded_model.h"
+#include "frontends/python/binding/training.h"
 #include "frontends/python/network/layers.h"
-#include "frontends/python/loaded_model.h"
 #include "frontends/python/network/model.h"
 #include "frontends/python/network/own_loop.h"
 #include "frontends/python/network/training.h"
-#include "frontends/python/training.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "frontends/checkpoint/checkpoint.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 
 namespace unroll::checkpoint {
 namespace {

@@ -19,7 +19,7 @@ def trained(folder, kind, data, *settings):
 
 
 def measurements(folder):
-    """measurements with a header and a species train and are judged without a hand on the config"""
+    """measurements with a header and a species train and are scored without a hand on the config"""
     rows = ["length;width;species"]
     rows += [f"{i % 3 * 10 + i % 5};{1000 + i % 7};{['setosa', 'virginica', 'versicolor'][i % 3]}" for i in range(90)]
     (folder / "iris.csv").write_text("\n".join(rows) + "\n")
@@ -107,7 +107,7 @@ def forms(folder):
     assert [what in finding["what"] for finding in findings if finding["check"] == "format"] == [True], findings
     train = ok("train", folder / "comma.toml", "--out", folder / "comma", *SMALL)
     for call_with_data in (train, ok("train", folder / "comma.toml", "--find-lr", *SMALL),
-                           ok("lever", folder / "comma.toml", "hidden=4", "--minutes", 0.001, "--seeds", 1)):
+                           ok("ablation", folder / "comma.toml", "hidden=4", "--minutes", 0.001, "--seeds", 1)):
         warned = [line for line in call_with_data.messages() if line.startswith("warning: comma.csv: " + what)]
         assert len(warned) == 1, call_with_data.err
     rows = "x;y\n" + "".join(f"{'1.234' if i % 2 else 980 - i};{i % 2}\n" for i in range(60))

@@ -9,7 +9,7 @@ import tempfile
 from command import call, ok, run_checks
 
 GROUPS = {"Start here": ["new", "data", "train", "eval", "predict", "generate"],
-          "Understand a model": ["inspect", "explain", "profile", "compare", "report", "lever"],
+          "Understand a model": ["inspect", "explain", "profile", "compare", "report", "ablation"],
           "Deploy": ["stream", "run", "export", "import", "bench"],
           "Machine": ["doctor", "completion"]}
 COMMANDS = [name for names in GROUPS.values() for name in names]
@@ -76,7 +76,7 @@ def command_help(folder):
                 assert not re.search(r"default: (none)?\]$", row), f"{name}: this default says nothing: {row}"
                 assert option.split()[-1] in NO_DEFAULT or re.search(r"\[.*(default: \S|required).*\]$", row), \
                     f"{name}: {row}"
-    assert ok("ablation", "--help").out == ok("ablate", "--help").out == ok("lever", "--help").out
+    assert ok("ablation", "--help").out == ok("ablate", "--help").out == ok("ablation", "--help").out
 
 
 def width(folder):

@@ -54,13 +54,13 @@ OPTIONS = [
 ]
 OPERANDS = [(name, 2, [f"[{name}]", "is missing", f"unroll {name} --help"])
             for name in ("data", "eval", "predict", "generate", "inspect", "explain", "profile", "compare",
-                         "report", "lever", "stream", "run", "export", "import", "completion")]
+                         "report", "ablation", "stream", "run", "export", "import", "completion")]
 OPERANDS += [("new", 2, ["[new]", "language-model"]), ("new forecast", 2, ["[new]", "folder"]),
              ("train", 2, ["[train]", "--out is missing"]), ("train c.toml", 2, ["--out is missing"]),
              ("train --out run", 2, ["config file is missing", "unroll train CONFIG --out DIR"]),
              ("run c.toml", 2, ["--input is missing"]),
              ("run c.toml --input i --output o", 2, ["--weights is missing"]),
-             ("lever c.toml", 2, ["CHANGES is missing", "hidden=512"])]
+             ("ablation c.toml", 2, ["CHANGES is missing", "hidden=512"])]
 SETTINGS = [
     ("train c.toml --out run --set model.hiden=3", 2, ["model.hiden", "Did you mean model.hidden?"]),
     ("train c.toml --out run --set hidden=3", 2, ["unknown key hidden", "Did you mean model.hidden?"]),
@@ -72,7 +72,7 @@ SETTINGS = [
     ("train c.toml --out run --backend gpu", 5, ["gpu", "cpu"]),
 ]
 # Commands that take a config, a run folder, or either.
-CONFIG_COMMANDS = ["train {} --out out", "data check {}", "lever {} hidden=8 --minutes 0.01"]
+CONFIG_COMMANDS = ["train {} --out out", "data check {}", "ablation {} hidden=8 --minutes 0.01"]
 RUN_COMMANDS = ["eval {}", "predict {}", "generate {}", "stream {}"]
 EITHER_COMMANDS = ["explain {}", "profile {}", "compare {}", "inspect {}"]
 WRONG_FILES = ["none.toml", "empty.toml", "binary.toml", "model.safetensors", "empty", "folder", "text.txt", "data.csv"]

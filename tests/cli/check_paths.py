@@ -28,14 +28,14 @@ FAULTS = {
 READS = ["train {P} --out {o}", "train {c} --out {o} --set data.path={P}", "train {c} --out {o} --set data.test={P}",
          "train {P} --find-lr", "eval {P}", "eval {c} --weights {P}", "predict {P}", "predict {r} --input {P}",
          "predict {c} --weights {P}", "generate {P}", "stream {P}", "stream {r} --input {P}", "report {P}", 
-         "inspect {P}", "inspect {P}.safetensors", "inspect {P}.toml", "lever {P} batch=8", "export {P} --out {o}",
+         "inspect {P}", "inspect {P}.safetensors", "inspect {P}.toml", "ablation {P} batch=8", "export {P} --out {o}",
          "export {c} --weights {P} --out {o}", "import {P} --out {o}", "run {P} --input {m} --output {o}",
          "run {c} --weights {P} --input {x} --output {o}",
          "compare {P}", "explain {P}", "profile {P}", "data check {P}", "data check {c} --set data.path={P}",
          "bench --config {P}"]
 WRITES = ["train {c} --out {P}", "new classify {P}", "new classify {P}.toml", "predict {r} --input {d} --output {P}",
           "predict {r} --input {d} --svg {P}", "eval {r} --svg {P}", "report {r} --output {P}",
-          "lever {c} batch=8 --minutes 0.01 --seeds 1 --out {P}", "export {r} --out {P}",
+          "ablation {c} batch=8 --minutes 0.01 --seeds 1 --out {P}", "export {r} --out {P}",
           "import {m} --out {P}", "explain {r} --seconds 0.01 --svg {P}", "explain {r} --seconds 0.01 --out {P}",
           "profile {r} --updates 1 --trace {P}", "bench --seconds 0 --save {P}"]
 
@@ -134,7 +134,7 @@ def full(folder):
         if result.code != 6 or "File too large" not in said or "ulimit -f" not in said or left:
             wrong.append(f"{command}: {result.code}, {left}, {said[-300:]}")
         subprocess.run(f"rm -rf {folder}/home/*", shell=True, check=True)
-    for command in [c for c in WRITES if "{P}" in c.split() and not c.startswith(("train", "new", "import", "lever",
+    for command in [c for c in WRITES if "{P}" in c.split() and not c.startswith(("train", "new", "import", "ablation",
                                                                                  "explain {r} --seconds 0.01 --out"))]:
         words = [word.format(P="/dev/full", **places) for word in command.split()]
         result = as_user({}, *words, cwd=folder / "home")

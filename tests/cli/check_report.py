@@ -112,15 +112,15 @@ def peaks(folder):
 
 
 def a_real_run(folder):
-    """a run of the trainer gives its curves, statistics and config; tables come of lever and of JSON"""
+    """a run of the trainer gives its curves, statistics and config; tables come of ablation and of JSON"""
     ok("new", "language-model", folder / "demo")
     ok("train", folder / "demo/config.toml", "--out", folder / "run", "--max-updates", 20, "--set", "model.hidden=16",
        "--set", "train.watch_every=10", "--set", "train.validate_every=10")
-    ok("lever", folder / "demo/config.toml", "hidden=8", "--minutes", 0.02, "--out", folder / "levers", "--set",
+    ok("ablation", folder / "demo/config.toml", "hidden=8", "--minutes", 0.02, "--out", folder / "ablations", "--set",
        "model.hidden=16")
     (folder / "bench.json").write_text(ok("bench", "--hidden", 4, "--steps", 3, "--seconds", 0, "--json").out)
     (folder / "sample.txt").write_text("In the <beginning>")
-    ok("report", folder / "run", folder / "levers", folder / "bench.json", folder / "sample.txt", "--output",
+    ok("report", folder / "run", folder / "ablations", folder / "bench.json", folder / "sample.txt", "--output",
        folder / "r.html")
     page = Page(folder / "r.html")
     assert {"Loss", "Gradient norm", "Learning rate", "Saturated activations", "Updates per second",
@@ -340,7 +340,7 @@ def half_written(folder):
 def refusals(folder):
     """what is no run is refused by name, and a page that cannot be written leaves the old one"""
     (folder / "empty").mkdir()
-    refused(3, "report", folder / "empty", says=("metrics.jsonl", "lever.json"))
+    refused(3, "report", folder / "empty", says=("metrics.jsonl", "ablation.json"))
     refused(3, "report", folder / "absent", says=("absent",))
     run = write_run(folder / "a", falling(5))
     refused(6, "report", run, "--output", folder / "no/such/r.html", says=("no/such",))

@@ -67,7 +67,7 @@ def long_period(folder):
 
 
 def measures(folder):
-    """a small test set of numbers is judged by its absolute error, one of classes by its accuracy"""
+    """a small test set of numbers is scored by its absolute error, one of classes by its accuracy"""
     for kind, words in (("regress", "the mean absolute error"), ("classify", "an accuracy")):
         (folder / "few.csv").write_text("a,b,y\n" + "".join(f"{i},{i % 5},{i % 2}\n" for i in range(60)))
         ok("new", kind, folder / f"{kind}.toml", "--data", folder / "few.csv")

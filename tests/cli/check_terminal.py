@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a command works: progress, widths, redrawn lines. usage: check_terminal.py UNROLL"""
+"""What a person sees while a command works: progress, widths, redrawn lines.
+
+usage: check_terminal.py UNROLL             the errors, one run and one narrowed window
+       check_terminal.py UNROLL --long      the rest: every command at work, and all widths
+"""
 import fcntl
 import os
 import pty
@@ -8,6 +12,7 @@ import re
 import select
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -146,7 +151,7 @@ def slow_training(folder):
 
 
 def slow_measurements(folder):
-    """compare, explain, profile, bench and lever speak while they measure"""
+    """compare, explain, profile, bench and ablation speak while they measure"""
     def stack(hidden):
         file = folder / f"lstm{hidden}.toml"
         file.write_text(f'[model]\ncell = "lstm"\ninput = 64\nhidden = {hidden}\n[data]\nsteps = 80\n'
@@ -158,31 +163,22 @@ def slow_measurements(folder):
     speaks(4, lambda hidden: ["explain", stack(hidden), *REFERENCE, "--seconds", 1])
     speaks(4, lambda hidden: ["profile", stack(hidden), *REFERENCE, "--updates", 3])
     speaks(3, lambda hidden: ["bench", "--cell", "lstm", "--seconds", 3])
-    classes = config(folder / "lever", "classify")
-    speaks(3, lambda hidden: ["lever", classes, "batch=8", "--minutes", 0.1, "--seeds", 1])
+    classes = config(folder / "ablation", "classify")
+    speaks(3, lambda hidden: ["ablation", classes, "batch=8", "--minutes", 0.1, "--seeds", 1])
 
 
-def widths(folder):
-    """no line of any command is wider than 80 columns, and none than a terminal of 60"""
-    kinds = ["language-model", "forecast", "classify", "label", "translate", "summarize", "document"]
-    stack = folder / "lstm.toml"
-    stack.write_text('[model]\ncell = "lstm"\ninput = 4\nhidden = 8\n[data]\nsteps = 5\n[train]\nbatch = 4\n')
-    small = ["--set", "model.hidden=8", "--threads", 1]
-    lines = []
+SMALL = ["--set", "model.hidden=8", "--threads", 1]
+
+
+def lines_of(folder, kinds):
+    """For each kind of run: the commands that train it and look at it."""
     for kind in kinds:
-        run = folder / kind / "run"
-        source = config(folder / kind, kind)
-        lines.append(["train", source, "--out", run, "--max-updates", 20, "--set", "train.watch_every=10", *small])
-        lines += [["eval", run], ["inspect", run], ["data", "check", source]]
-    text, classes = folder / "language-model" / "run", folder / "classify" / "demo" / "config.toml"
-    lines += [["doctor"], ["compare", text, "--grad", "--updates", 1], ["explain", text, "--seconds", 0],
-              ["explain", text, "--seconds", 0, "--full"], ["profile", text, "--updates", 2],
-              ["lever", classes, "batch=8", "batch=16,lr=0.002", "--minutes", 0.02, "--seeds", 2, *small],
-              ["train", classes, "--find-lr", *small], ["train", classes, "--verify-resume", *small],
-              ["train", classes, "--check-precision", 40, "--set", "train.precision=bf16", *small],
-              ["bench", "--hidden", 8, "--seconds", 0.1], ["bench", "--hidden", 8, "--seconds", 0.1, "--explain"],
-              ["bench", "--mode", "stream", "--hidden", 8, "--seconds", 0.1], ["inspect", stack],
-              ["report", text, folder / "classify" / "run", "--output", folder / "report.html"]]
+        run, source = folder / kind / "run", config(folder / kind, kind)
+        yield ["train", source, "--out", run, "--max-updates", 20, "--set", "train.watch_every=10", *SMALL]
+        yield from (["eval", run], ["inspect", run], ["data", "check", source])
+
+
+def check_widths(lines):
     for line in lines:
         seen = Watched(*line)
         assert seen.code == 0, (line, seen.text)
@@ -191,6 +187,29 @@ def widths(folder):
             continue  # the folder is there
         seen = Watched(*line, width=60)
         assert seen.code == 0 and wide(seen.text, 60) == [], (line, wide(seen.text, 60)[:3])
+
+
+def widths_of_a_run(folder):
+    """no line of a run and of the commands that look at it is wider than 80 columns, and none than a terminal of 60"""
+    check_widths(lines_of(folder, ["classify"]))
+
+
+def widths(folder):
+    """the same of every kind of run and of every command"""
+    check_widths(lines_of(folder, ["language-model", "forecast", "classify", "label", "translate", "summarize",
+                                   "document"]))
+    stack = folder / "lstm.toml"
+    stack.write_text('[model]\ncell = "lstm"\ninput = 4\nhidden = 8\n[data]\nsteps = 5\n[train]\nbatch = 4\n')
+    text, classes = folder / "language-model" / "run", folder / "classify" / "demo" / "config.toml"
+    check_widths([
+        ["doctor"], ["compare", text, "--grad", "--updates", 1], ["explain", text, "--seconds", 0],
+        ["explain", text, "--seconds", 0, "--full"], ["profile", text, "--updates", 2],
+        ["ablation", classes, "batch=8", "batch=16,lr=0.002", "--minutes", 0.02, "--seeds", 2, *SMALL],
+        ["train", classes, "--find-lr", *SMALL], ["train", classes, "--verify-resume", *SMALL],
+        ["train", classes, "--check-precision", 40, "--set", "train.precision=bf16", *SMALL],
+        ["bench", "--hidden", 8, "--seconds", 0.1], ["bench", "--hidden", 8, "--seconds", 0.1, "--explain"],
+        ["bench", "--mode", "stream", "--hidden", 8, "--seconds", 0.1], ["inspect", stack],
+        ["report", text, folder / "classify" / "run", "--output", folder / "report.html"]])
 
 
 def errors_are_wrapped(folder):
@@ -221,5 +240,7 @@ def narrowed_window(folder):
         assert "eta" not in screen.text() and "stopped early" in screen.text(), screen.text()
 
 
+CHECKS = {"": [errors_are_wrapped, widths_of_a_run, narrowed_window],
+          "--long": [slow_evaluation, slow_training, slow_measurements, widths]}
 with tempfile.TemporaryDirectory() as work:
-    run_checks([slow_evaluation, slow_training, slow_measurements, widths, errors_are_wrapped, narrowed_window], work)
+    run_checks(CHECKS["".join(sys.argv[2:])], work)

@@ -159,7 +159,7 @@ def advice(folder):
     assert (folder / "b/log.txt").read_text().count("advice: underfitting: ") == 1
 
 
-def judgement(folder):
+def verdict(folder):
     """a finished run is compared with baselines, a run cut short is not, and a diverged one says so"""
     source = config(folder, "language-model")
     few = ["--set", "train.max_updates=4", "--set", "train.lr=1e-9", *SMALL]
@@ -177,4 +177,4 @@ def judgement(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([small_sets, estimates, tensorboard, displays, bad_data, advice, judgement], work)
+    run_checks([small_sets, estimates, tensorboard, displays, bad_data, advice, verdict], work)

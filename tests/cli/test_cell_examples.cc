@@ -11,15 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/config/config.h"
+#include "frontends/config/config.h"
+#include "frontends/config/text_file.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -270,7 +271,7 @@ TEST_CASE("values and gradients of every example agree with the truth on every b
     const auto truth_graph = gradient_graph(c, DType::f64, 1);
     const TensorMap inputs = make_inputs(*truth_graph, c.ranges, c.name);
     const TensorMap truth = run_truth(*truth_graph, inputs);
-    for (const std::string& name : judged_backends())
+    for (const std::string& name : verified_backends())
       for (const DType d : float_dtypes(name)) {
         CAPTURE(e.file);
         CAPTURE(name);

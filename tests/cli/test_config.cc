@@ -7,11 +7,11 @@
 #include <sstream>
 #include <string>
 
-#include "frontends/cli/config/config.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/config/toml_reader.h"
-#include "unroll/tasks.h"
-#include "unroll/error.h"
+#include "frontends/config/config.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/toml_reader.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "frontends/cli/measure/export_model.h"
+#include "frontends/cli/export/export_model.h"
 #include "tests/support/temp_folder.h"
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 using namespace unroll;
 using namespace unroll::cli;

@@ -6,14 +6,14 @@
 #include <set>
 
 #include "core/train/update/update_graph.h"
-#include "frontends/cli/plan/plan_places.h"
+#include "frontends/cli/explain/plan_places.h"
 #include "tests/support/backends.h"
 #include "tests/training/compare_models.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/plan/work.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/passes/work.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -53,7 +53,7 @@ Placed placed(const Graph& graph, Backend& backend) {
 }
 Placed place_update(const Task& task, Backend& backend, const TrainerOptions& options = {},
                     Phase phase = Phase::whole) {
-  const UpdateRecipe recipe(options);
+  const UpdateConfig recipe(options);
   return placed(*build_update(task, task.batch(Split::train, 1, 0, 0), recipe, phase).graph, backend);
 }
 // Of a graph that computes nothing but the loss, as training has it.

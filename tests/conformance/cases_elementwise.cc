@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Same-index ops: every op alone over shapes, broadcasts and the ends of the number range.
 #include "tests/conformance/families.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 
@@ -246,7 +246,7 @@ void add_chains(Cases& cases) {
                      g.output("positive", outputs[1]);
                    },
                    .agreement = {Rule::pointwise, 2}, .differentiable = false});
-  cases.push_back({.name = "row group",
+  cases.push_back({.name = "fused reduction",
                    .build = [](Graph& g, DType d) {
                      const Type row{d, {6, 5}}, value{d, {6, 1}}, shared{d, {5}};
                      auto body = std::make_shared<Graph>();
@@ -257,12 +257,12 @@ void add_chains(Cases& cases) {
                      body->output("both", both);
                      body->output("largest", reduce_max(both, {1}, true));
                      const Value inputs[] = {g.input("p", row), g.input("q", value), g.input("w", shared)};
-                     const auto outputs = g.append(Op::row_group, inputs, {}, body);
+                     const auto outputs = g.append(Op::fused_reduction, inputs, {}, body);
                      g.output("both", outputs[0]);
                      g.output("largest", outputs[1]);
                    },
                    .agreement = {Rule::norm, 8}, .differentiable = false});
-  cases.push_back({.name = "row group with sums over rows",
+  cases.push_back({.name = "fused reduction with sums over rows",
                    .build = [](Graph& g, DType d) {
                      const Type row{d, {3, 4, 5}}, value{d, {3, 4, 1}};
                      auto body = std::make_shared<Graph>();
@@ -274,7 +274,7 @@ void add_chains(Cases& cases) {
                      body->output("q", q);
                      const Value inputs[] = {g.input("p", row), g.input("q", value)};
                      const Attributes sums{{"sums", Ints{1, 2, 3}}, {"sum_rows", std::int64_t{6}}};
-                     const auto outputs = g.append(Op::row_group, inputs, sums, body);
+                     const auto outputs = g.append(Op::fused_reduction, inputs, sums, body);
                      for (std::size_t k = 0; k < outputs.size(); ++k) g.output(body->outputs()[k].name, outputs[k]);
                    },
                    .agreement = {Rule::norm, 8}, .differentiable = false});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values stored in 16 bits: conversions, moves (cases_move.cc has most), products, sums, and loops that carry them.
 #include "tests/conformance/families.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows by number, with repeats and numbers out of range; indices and random numbers.
-#include "tests/conformance/families.h"
 #include "core/passes/lengths/packed_ops.h"
-#include "unroll/ops.h"
+#include "tests/conformance/families.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

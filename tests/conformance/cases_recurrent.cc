@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tests/conformance/families.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over time: cells written by hand, with every option of scan and at the edges of T and B.
 #include "tests/conformance/families.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

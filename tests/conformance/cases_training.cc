@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and optimizer updates, and the list of all families.
+#include <algorithm>
 #include <set>
 
 #include "tests/conformance/families.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "tests/support/setting.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 
@@ -156,6 +158,22 @@ const std::vector<Case>& all_cases() {
     for (const Case& c : list)
       if (!names.insert(c.name).second)
         throw Error(ErrorKind::internal, "all_cases", "two cases are called '" + c.name + "'");
+    return list;
+  }();
+  return cases;
+}
+
+const std::vector<Case>& chosen_cases() {
+  static const std::vector<Case> cases = [] {
+    const std::size_t step = std::max<std::uint64_t>(setting("UNROLL_CASES", 1), 1);
+    std::vector<Case> list;
+    std::set<Op> seen;
+    for (std::size_t k = 0; k < all_cases().size(); ++k) {
+      const Case& c = all_cases()[k];
+      bool is_first = false;
+      for (const Op op : ops_of(*build_case(c, DType::f32))) is_first |= seen.insert(op).second;
+      if (is_first || k % step == 0) list.push_back(c);
+    }
     return list;
   }();
   return cases;

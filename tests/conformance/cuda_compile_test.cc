@@ -10,11 +10,11 @@
 #include "tests/conformance/cuda_compiler.h"
 #include "tests/support/cases.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using testing::has_compiler;

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/library/compiler.h"
-#include "backends/cuda/program.h"
+#include "backends/cuda/kernels/compiler.h"
+#include "backends/cuda/program/context.h"
+#include "backends/cuda/program/program.h"
 #include "core/passes/forwarding_backend.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

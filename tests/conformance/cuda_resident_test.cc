@@ -9,9 +9,9 @@
 
 #include "tests/conformance/cuda_compiler.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 
@@ -88,7 +88,7 @@ void check_loop(const cuda::Functions& f, const cuda::Program& program, const cu
 // Two clusters of eight blocks for 16 rows, which keep the weights of small models.
 constexpr Architecture k_clusters[] = {{"sm_90a", 90, 16, 227 << 10}, {"sm_100", 100, 16, 227 << 10}};
 
-// A cluster passes the operand of each product but those of row groups.
+// A cluster passes the operand of each product but those of fused reductions.
 void check_exchange(const cuda::Functions& f, const cuda::Program& program, const cuda::WholeLoop& loop,
                     const Architecture& architecture) {
   REQUIRE(loop.can_cluster());

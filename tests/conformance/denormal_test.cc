@@ -10,9 +10,9 @@
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 #include "unroll/train/compare.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -46,16 +46,16 @@ TEST_CASE("a node that makes denormal numbers zero is at fault unless its backen
                          return StepResult{{v.states[0] * 0.5 + v.sequences[0]}, {}};
                        }).states[0]);
   const TensorMap inputs = {{"h", Tensor::filled(first.type(), k_least)}, {"x", Tensor(xs.type())}};
-  const auto judge = make_backend("reference");
+  const auto verifier = make_backend("reference");
   for (const std::string& name : computing_backends()) {
     CAPTURE(name);
     const auto backend = make_backend(name, {.threads = 1});
     const bool flushed = evaluate(graph, *backend, inputs).at("last").at(0) == 0;
     CHECK((backend->describe().flushes_denormals || !flushed));
-    CHECK_FALSE(check_nodes(graph, inputs, *backend, *judge).fault);
+    CHECK_FALSE(check_nodes(graph, inputs, *backend, *verifier).fault);
     Says silent(*backend, false), loud(*backend, true);
-    CHECK(check_nodes(graph, inputs, silent, *judge).fault.has_value() == flushed);
-    CHECK_FALSE(check_nodes(graph, inputs, loud, *judge).fault);
+    CHECK(check_nodes(graph, inputs, silent, *verifier).fault.has_value() == flushed);
+    CHECK_FALSE(check_nodes(graph, inputs, loud, *verifier).fault);
   }
 }
 

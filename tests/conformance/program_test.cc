@@ -2,13 +2,13 @@
 // What the checked wrapper around an executable refuses, and donated buffers.
 #include <doctest/doctest.h>
 
-#include "tests/support/null_backend.h"
 #include "core/passes/forwarding_backend.h"
 #include "tests/support/backends.h"
 #include "tests/support/compare.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "tests/support/null_backend.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/support/cases.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::testing {
 

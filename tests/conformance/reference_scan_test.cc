@@ -4,8 +4,8 @@
 
 #include "backends/registry.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using testing::run_plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference judges every other backend, so it is itself checked against numbers worked out by hand.
+// The reference verifies every other backend, so it is itself checked against numbers worked out by hand.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -7,8 +7,8 @@
 #include "backends/reference/kernels.h"
 #include "backends/registry.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using testing::run_plan;
@@ -179,7 +179,7 @@ TEST_CASE("an index out of range reads zeros and adds nothing") {
   CHECK(b.run(scatter_add(rows, b(DType::f32, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), 3)) == Doubles{0, 0, 6, 8, 0, 0});
 }
 
-TEST_CASE("random numbers depend on key, site and index only") {
+TEST_CASE("random numbers depend on key, rng_stream and index only") {
   Bench b;
   const Value key = b(DType::i32, {3}, {1, 2, 3});
   const Doubles whole = b.run(random_uniform(key, {8}, 4));

@@ -6,11 +6,11 @@
 
 #include "backends/common/hazards.h"
 #include "tests/support/null_backend.h"
-#include "tests/support/strict.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "tests/support/strict.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 
@@ -52,13 +52,13 @@ TEST_CASE("options of one backend are checked by name and value, and a device in
       CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, e.what());
     }
   };
-  refused("cpu", {.own = {{"schedul", "rows"}}}, ErrorKind::usage,
+  refused("cpu", {.specific = {{"schedul", "rows"}}}, ErrorKind::usage,
           "[cpu] has no option 'schedul'. Did you mean 'schedule'? Known: schedule, products, predict");
-  refused("cpu", {.own = {{"schedule", "row"}}}, ErrorKind::usage,
+  refused("cpu", {.specific = {{"schedule", "row"}}}, ErrorKind::usage,
           "option 'schedule' cannot be 'row'. Did you mean 'rows'? Known: calls, columns");
-  refused("cpu", {.own = {{"predict", "yes"}}}, ErrorKind::usage, "Known: false, true");
-  refused("reference", {.own = {{"predict", "true"}}}, ErrorKind::usage, "It takes no options of its own");
-  refused("vulkan:generic", {.own = {{"predict", "true"}}}, ErrorKind::usage, "has no option 'predict'");
+  refused("cpu", {.specific = {{"predict", "yes"}}}, ErrorKind::usage, "Known: false, true");
+  refused("reference", {.specific = {{"predict", "true"}}}, ErrorKind::usage, "It takes no options of its own");
+  refused("vulkan:generic", {.specific = {{"predict", "true"}}}, ErrorKind::usage, "has no option 'predict'");
   refused("cpu:mkl", {}, ErrorKind::usage, "[cpu] option 'products' cannot be 'mkl'. Known: own, openblas");
   refused("cpu:schedule=row", {}, ErrorKind::usage, "option 'schedule' cannot be 'row'. Did you mean 'rows'?");
   refused("cpu:own:schedul=rows", {}, ErrorKind::usage, "[cpu] has no option 'schedul'. Did you mean 'schedule'?");
@@ -71,7 +71,7 @@ TEST_CASE("options of one backend are checked by name and value, and a device in
       CHECK_FALSE(option.what.empty());
       for (const std::string& value : option.values)
         if (status.available && option.name != "predict" && option.name != "validation" && value != "openblas")
-          CHECK(make_backend(status.name, {.threads = 1, .own = {{option.name, value}}}) != nullptr);
+          CHECK(make_backend(status.name, {.threads = 1, .specific = {{option.name, value}}}) != nullptr);
     }
   CHECK_THROWS_AS(backend_options("cpo"), Error);
 }

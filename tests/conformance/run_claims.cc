@@ -7,15 +7,15 @@
 #include <cstdio>
 #include <map>
 
-#include "core/train/diagnose/agreement.h"
+#include "core/train/verify/agreement.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -74,7 +74,7 @@ RecurrentResult one_layer(Graph& g, Op cell, DType d, std::vector<Value>& wrt) {
 }  // namespace
 
 TEST_CASE("what each backend claims, and why it refuses the rest") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     const auto backend = open_tested(name);
     std::map<std::string, int> claimed, refused;
     for (const DType dtype : float_dtypes(name))
@@ -96,11 +96,11 @@ TEST_CASE("what each backend claims, and why it refuses the rest") {
 }
 
 TEST_CASE("claimed composites and their gradients agree with the bodies") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     CAPTURE(name);
     const auto backend = open_tested(name);
     int n_values = 0, n_gradients = 0;
-    for (const Case& c : all_cases()) {
+    for (const Case& c : chosen_cases()) {
       CAPTURE(c.name);
       const auto values = build_case(c, DType::f32);
       if (std::none_of(values->nodes().begin(), values->nodes().end(), is_composite)) continue;
@@ -122,19 +122,19 @@ TEST_CASE("claimed composites and their gradients agree with the bodies") {
 
 // In bf16 and f16 with the tolerance of the precision; every claim says its format, every refusal its reason.
 TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64") {
-  for (const std::string& name : judged_backends())
+  for (const std::string& name : verified_backends())
     for (const Precision precision : {Precision::bf16, Precision::f16}) {
       CAPTURE(name);
       CAPTURE(precision_name(precision));
       // Formats that the processor has no instructions for are tested too.
       const bool has_option = name == "onednn";
       const auto backend =
-          has_option ? open_tested(name, {.own = {{"emulate_formats", "true"}}}) : open_tested(name);
+          has_option ? open_tested(name, {.specific = {{"emulate_formats", "true"}}}) : open_tested(name);
       PlanOptions options;
       options.precision = precision;
       int n_claimed = 0;
       std::map<std::string, int> refused;
-      for (const Case& c : all_cases()) {
+      for (const Case& c : chosen_cases()) {
         CAPTURE(c.name);
         const auto values = build_case(c, DType::f32);
         for (const Node& node : values->nodes()) {
@@ -166,7 +166,7 @@ TEST_CASE("composites that are claimed in 16 bits agree with the bodies in f64")
 }
 
 TEST_CASE("a gradient by one output for one parameter agrees with the body, also where nothing else is wanted") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     CAPTURE(name);
     const auto backend = open_tested(name);
     for (const Op cell : {Op::rnn, Op::gru, Op::lstm})

@@ -7,9 +7,9 @@
 #include "tests/support/backends.h"
 #include "tests/support/contract.h"
 #include "tests/support/late_backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -6,17 +6,17 @@
 #include <cmath>
 #include <limits>
 
-#include "frontends/tasks/common/pooling.h"
-#include "frontends/tasks/common/task_parts.h"
+#include "core/tasks/common/pooling.h"
+#include "core/tasks/common/task_parts.h"
 #include "tests/support/backends.h"
 #include "tests/support/cases.h"
 #include "tests/support/finite_difference.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/network.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/model/network.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

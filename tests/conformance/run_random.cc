@@ -15,14 +15,14 @@
 #include <random>
 #include <set>
 
-#include "core/train/diagnose/rounding.h"
+#include "core/train/verify/rounding.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/support/backend_options.h"
 #include "tests/support/backends.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -39,7 +39,7 @@ struct Amount {
 constexpr int k_most_threads = 4;
 constexpr Amount k_amounts[] = {{"cpu", 1000, 1000}, {k_late, 60, 60}, {"vulkan", 100, 100}, {"", 200, 200}};
 Amount amount() {
-  const std::vector<std::string> names = judged_backends();
+  const std::vector<std::string> names = verified_backends();
   if (names.size() != 1) return k_amounts[0];
   for (const Amount& a : k_amounts)
     if (a.backend == names[0]) return a;
@@ -114,7 +114,7 @@ RandomGraph cells(std::uint64_t seed, DType dtype) {
 }
 
 struct Counts {
-  int judged = 0, with_scan = 0, rejected = 0, unsupported = 0, in_half = 0;
+  int verified = 0, with_scan = 0, rejected = 0, unsupported = 0, in_half = 0;
   double tightest = 0;
   std::set<Op> ops;
 };
@@ -138,11 +138,11 @@ class Trial {
       ++counts_.rejected;
       return;
     }
-    ++counts_.judged;
+    ++counts_.verified;
     const auto ops = ops_of(*narrow_);
     counts_.with_scan += std::find(ops.begin(), ops.end(), Op::scan) != ops.end();
     counts_.ops.insert(ops.begin(), ops.end());
-    for (const std::string& name : judged_backends()) {
+    for (const std::string& name : verified_backends()) {
       const auto passed = ops_of(*lower(*narrow_, *opened(name, 1)));
       counts_.ops.insert(passed.begin(), passed.end());  // some ops are made by passes
       check_backend(name);
@@ -220,7 +220,7 @@ class Trial {
     ++counts_.in_half;
     const double allowed = k_slack * noise + k_floor_half * u;
     CAPTURE(precision_name(precision));
-    for (const std::string& name : judged_backends()) {
+    for (const std::string& name : verified_backends()) {
       CAPTURE(name);
       const TensorMap one = run_on(name, 1, {}, "", precision), two = run_on(name, 2, {}, "", precision);
       if (one.empty()) continue;
@@ -271,9 +271,9 @@ Counts run_all(const char* what, Make make, std::uint64_t n) {
   }
   devices().clear();
   std::printf(
-      "%d graphs judged, %d of them with a scan, %d in bf16 or f16 too; %d rejected as ill-conditioned or unbounded; "
+      "%d graphs verified, %d of them with a scan, %d in bf16 or f16 too; %d rejected as ill-conditioned or unbounded; "
       "%d runs unsupported; at most %.1f %% of the allowed error\n",
-      counts.judged, counts.with_scan, counts.in_half, counts.rejected, counts.unsupported, 100 * counts.tightest);
+      counts.verified, counts.with_scan, counts.in_half, counts.rejected, counts.unsupported, 100 * counts.tightest);
   CHECK(counts.unsupported == 0);
   if (only == n) CHECK(static_cast<std::uint64_t>(counts.rejected) <= n / 2);
   return counts;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: every case and its gradient on a backend (the first argument; else every one) in each of its dtypes, against
 // the reference in f64, within the tolerance of its rule, with the same bits when it runs again, and for 1 to 4 threads
-// and every schedule. UNROLL_TEAMS=n tries n of these teams on each
-// case, others on the next. UNROLL_NAMES=text judges only the cases that have it in their names, UNROLL_OPS=matmul,scan
-// those that have one of these ops.
+// and every schedule. UNROLL_POOLS=n tries n of these pools on each case, others on the next. UNROLL_CASES=n verifies
+// every n-th case and the first of each op, UNROLL_NAMES=text only the cases that have it in their names,
+// UNROLL_OPS=matmul,scan those that have one of these ops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 #include "tests/support/compare.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -82,38 +82,38 @@ void check_results(const Case& c, int order, const TensorMap& got, const Truth& 
 }
 
 // Cases and their gradients on one backend in one dtype.
-class Judgement {
+class Verification {
  public:
-  Judgement(const std::string& backend, DType dtype) : backend_(backend), dtype_(dtype) {
+  Verification(const std::string& backend, DType dtype) : backend_(backend), dtype_(dtype) {
     const Capabilities able = open_tested(backend, {.threads = k_most_threads})->describe();
     const int most = backend == k_late ? std::min(able.threads, 2) : able.threads;
     deterministic_ = able.deterministic;
     flushes_ = able.flushes_denormals;
-    for (int threads = 1; threads <= most; ++threads) teams_.push_back(open_tested(backend, {.threads = threads}));
+    for (int threads = 1; threads <= most; ++threads) pools_.push_back(open_tested(backend, {.threads = threads}));
     for (const std::string& schedule : tested_schedules(backend))
       for (int threads = 2; threads <= most; ++threads)
-        teams_.push_back(open_tested(backend, scheduled(threads, schedule)));
+        pools_.push_back(open_tested(backend, scheduled(threads, schedule)));
   }
 
   // Every number of threads and every schedule gives the same bits, or, where the backend does not promise that,
   // results that agree; all of them are tried on the gradient, which holds the values too.
-  void judge(const Case& c, int order, const Truth& truth) {
+  void verify(const Case& c, int order, const Truth& truth) {
     const auto graph = gradient_graph(c, dtype_, order);
     const TensorMap inputs = make_inputs(*graph, c.ranges, c.name);
     const bool all = order > 0 || !c.differentiable;
-    const std::size_t others = teams_.size() - 1;
-    const std::size_t tried = std::min<std::size_t>(others, all ? setting("UNROLL_TEAMS", others) : 1);
+    const std::size_t others = pools_.size() - 1;
+    const std::size_t tried = std::min<std::size_t>(others, all ? setting("UNROLL_POOLS", others) : 1);
     CAPTURE(backend_);
     CAPTURE(static_cast<int>(dtype_));
     try {
-      Program program(*graph, *teams_[0], k_verified);
+      Program program(*graph, *pools_[0], k_verified);
       const TensorMap one = program.run(inputs), again = program.run(inputs);
       check_results(c, order, one, truth, flushes_, report_);
       for (const auto& result : one) CHECK_MESSAGE(same_bits(again.at(result.first), result.second), result.first);
       for (std::size_t n = 0; n < tried; ++n) {
         const std::size_t k = 1 + next_++ % others;
         CAPTURE(k);
-        const TensorMap more = evaluate(*graph, *teams_[k], inputs, k_verified);
+        const TensorMap more = evaluate(*graph, *pools_[k], inputs, k_verified);
         if (!deterministic_) check_results(c, order, more, truth, flushes_, report_);
         else
           for (const auto& result : one) CHECK_MESSAGE(same_bits(more.at(result.first), result.second), result.first);
@@ -122,15 +122,16 @@ class Judgement {
       if (error.kind() != ErrorKind::unsupported) throw;
       std::printf("unsupported: %s on %s: %s\n", c.name.c_str(), backend_.c_str(), error.what());
       ++unsupported_;
-      CHECK_MESSAGE(must_refuse(*teams_[0], *graph),
+      CHECK_MESSAGE(must_refuse(*pools_[0], *graph),
                     "refused, although the backend declares all that it needs: ", error.what());
     }
   }
-  // Where g++ compiles the kernels (tests/cuda/compiler.cc), a few calls for all cases take a fraction of the time.
+  // Where g++ compiles the kernels (tests/backends/cuda/shim/compiler.cc), a few calls for all cases take a fraction of
+  // the time.
   bool collects() const { return backend_ == "cuda" && std::getenv("UNROLL_SHIM_CACHE"); }
   void collect(const Case& c, int order) {
     try {
-      Program(*gradient_graph(c, dtype_, order), *teams_[0], k_verified);
+      Program(*gradient_graph(c, dtype_, order), *pools_[0], k_verified);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
     }
@@ -145,8 +146,8 @@ class Judgement {
 
   std::string backend_;
   DType dtype_;
-  std::vector<std::unique_ptr<Backend>> teams_;  // of one thread first
-  std::size_t next_ = 0;  // team to try
+  std::vector<std::unique_ptr<Backend>> pools_;  // of one thread first
+  std::size_t next_ = 0;  // pool to try
   bool deterministic_, flushes_;
   int unsupported_ = 0;
   Report report_;
@@ -209,24 +210,24 @@ TEST_CASE("the reference in f32 agrees with itself in f64") {
 
 // On the reference itself this shows that passes and the memory plan change nothing: the truth is made without them.
 TEST_CASE("every backend agrees with the reference without passes") {
-  std::vector<Judgement> judgements;
+  std::vector<Verification> verdicts;
   for (const std::string& name : tested_backends())
-    for (const DType dtype : float_dtypes(name)) judgements.emplace_back(name, dtype);
+    for (const DType dtype : float_dtypes(name)) verdicts.emplace_back(name, dtype);
   setenv("UNROLL_SHIM_COLLECT", "1", 1);
-  for (const Case& c : all_cases())
+  for (const Case& c : chosen_cases())
     for (int order = 0; order <= (c.differentiable ? 1 : 0) && is_wanted(c); ++order)
-      for (Judgement& judgement : judgements)
-        if (judgement.collects()) judgement.collect(c, order);
+      for (Verification& verdict : verdicts)
+        if (verdict.collects()) verdict.collect(c, order);
   unsetenv("UNROLL_SHIM_COLLECT");
-  int judged = 0;
-  for (const Case& c : all_cases())
+  int verified = 0;
+  for (const Case& c : chosen_cases())
     for (int order = 0; order <= (c.differentiable ? 1 : 0) && is_wanted(c); ++order) {
-      ++judged;
+      ++verified;
       CAPTURE(c.name);
       CAPTURE(order);
       const Truth truth = truth_of(c, order);
-      for (Judgement& judgement : judgements) judgement.judge(c, order, truth);
+      for (Verification& verdict : verdicts) verdict.verify(c, order, truth);
     }
-  CHECK(judged > 0);
-  for (Judgement& judgement : judgements) judgement.finish();
+  CHECK(verified > 0);
+  for (Verification& verdict : verdicts) verdict.finish();
 }

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "core/train/update/update_graph.h"
+#include "tests/backends/vulkan/vulkan_log.h"
 #include "tests/conformance/random_graphs.h"
-#include "tests/core/vulkan_log.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/support/or_skip.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -144,7 +144,7 @@ TEST_CASE("updates of the twelve models: every barrier that is left out is repor
   for (const ComparedModel& model : compare_models()) {
     CAPTURE(model.name);
     const Batch batch = model.task->batch(Split::train, 1, 0, 0);
-    const UpdateRecipe recipe{TrainerOptions()};
+    const UpdateConfig recipe{TrainerOptions()};
     counts.check(logger->log(*build_update(*model.task, batch, recipe, Phase::whole).graph));
   }
   counts.print("updates");

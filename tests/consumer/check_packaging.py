@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses unroll from other projects: as a Meson subproject, through pkg-config and from CMake, static and shared.
+"""Uses unroll from other projects, through pkg-config and from CMake.
 
-usage: check_packaging.py SOURCE_ROOT
+usage: check_packaging.py SOURCE_ROOT BUILD      installs what is built in BUILD and links it
+       check_packaging.py SOURCE_ROOT            builds unroll as a Meson subproject first, static and shared
 """
 import json
 import os
@@ -15,6 +16,7 @@ import sys
 import tempfile
 
 PARTS = ["meson.build", "meson_options.txt", "core", "backends", "frontends", "tests", "bench", "docs"]
+SOURCE = pathlib.Path(sys.argv[1])
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 # Instances of the standard library's templates are weak in every C++ library; the rest must be ours by name.
 OURS = re.compile(r"^(unroll::|(vtable|typeinfo|typeinfo name|VTT|guard variable|construction vtable) for unroll::"
@@ -50,6 +52,7 @@ def check_symbols(library):
     check(any(n.startswith("unroll::Graph::append") for _, n in names), "public functions are exported")
     check(not any(n.startswith("unroll::infer_types") for _, n in names), "private functions are not")
 
+
 def check_flags(build):
     commands = json.loads((build / "compile_commands.json").read_text())
     command = next(c["command"] for c in commands if c["file"].endswith("project/main.cc"))
@@ -73,7 +76,7 @@ def check_optimization(work):
     """A parent project at Meson's default -O0 still gets a fast library, with debug information."""
     build = work / "build-default"
     told = setup(work, build, "-Dbuildtype=debug")
-    parts = ("backends/cpu/runtime/program.cc", "core/ir/graph.cc", "project/main.cc")
+    parts = ("backends/cpu/program/program.cc", "core/ir/graph.cc", "project/main.cc")
     hot, other, consumer = (last_flag(build, part, "-O") for part in parts)
     check((hot, other, consumer) == ("-O3", "-O1", "-O0"),
           f"the library is compiled with {hot} and {other} in a project at {consumer}")
@@ -101,9 +104,12 @@ def check_subproject(work, kind):
     return prefix
 
 
-def check_installed(work, kind, prefix):
-    environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"), LD_LIBRARY_PATH=str(prefix / "lib"))
-    headers = {p.name for p in (work / "project/subprojects/unroll/core/include/unroll").rglob("*")}
+def check_installed(work, kind, prefix, libraries="lib", sysroot=""):
+    """`sysroot` is the folder that stands for the root of the file system, where the copy is not installed in place."""
+    folder = prefix / libraries
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(folder / "pkgconfig"), LD_LIBRARY_PATH=str(folder),
+                       PKG_CONFIG_SYSROOT_DIR=str(sysroot))
+    headers = {p.name for p in (SOURCE / "core/include/unroll").rglob("*")}
     installed = {p.name for p in (prefix / "include/unroll").rglob("*")}
     check(headers == installed, f"{kind}: all public headers are installed")
     cflags = run("pkg-config", "--cflags", "unroll", env=environment).split()
@@ -116,14 +122,14 @@ def check_installed(work, kind, prefix):
         out = run(program, env=environment)
         check("error caught" in out, f"{kind}: an installed copy builds and runs through pkg-config")
     check_cmake(work, kind, environment)
-    check_c(work, kind, environment)
+    if (folder / "pkgconfig/unroll-c.pc").exists():
+        check_c(work, kind, environment)
 
 
 def check_c(work, kind, environment):
     flags = run("pkg-config", "--cflags", "--libs", "unroll-c", env=environment).split()
     program = work / f"stream-{kind}"
-    example = work / "project/subprojects/unroll/docs/examples/stream.c"
-    run("cc", "-std=c11", "-Wall", "-Werror", example, "-o", program, *flags)
+    run("cc", "-std=c11", "-Wall", "-Werror", SOURCE / "docs/examples/stream.c", "-o", program, *flags)
     done = subprocess.run([program, "/no/such/model"], text=True, capture_output=True, env=environment)
     check(done.returncode == 1 and "/no/such/model" in done.stderr, f"{kind}: a C program builds and runs")
 
@@ -138,23 +144,42 @@ def check_cmake(work, kind, environment):
     check("error caught" in run(build / "consumer", env=environment), f"{kind}: a CMake project builds and runs")
 
 
+def check_build(work, build):
+    """A finished build, installed to a folder of its own."""
+    options = {o["name"]: o["value"] for o in json.loads(run("meson", "introspect", "--buildoptions", build))}
+    root = work / "root"
+    run("meson", "install", "-C", build, "--no-rebuild", "--tags", "devel,runtime", "--destdir", root)
+    prefix, kind = root / options["prefix"].lstrip("/"), options["default_library"]
+    if kind == "shared":
+        check_symbols(prefix / options["libdir"] / "libunroll.so")
+    check_installed(work, kind, prefix, options["libdir"], root)
+
+
+def check_subprojects(work):
+    for part in PARTS:
+        target = work / "project/subprojects/unroll" / part
+        if (SOURCE / part).is_dir():
+            shutil.copytree(SOURCE / part, target)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(SOURCE / part, target)
+    check_optimization(work)
+    for kind in ("static", "shared"):
+        prefix = check_subproject(work, kind)
+        check((prefix / "lib/pkgconfig/unroll-c.pc").exists(), f"{kind}: the library for C programs is installed")
+        check_installed(work, kind, prefix)
+
+
 def main():
-    source = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        shutil.copytree(source / "tests/consumer/project", work / "project")
-        shutil.copytree(source / "tests/consumer/cmake", work / "cmake")
-        shutil.copy(source / "tests/consumer/project/main.cc", work / "cmake")
-        for part in PARTS:
-            target = work / "project/subprojects/unroll" / part
-            if (source / part).is_dir():
-                shutil.copytree(source / part, target)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source / part, target)
-        check_optimization(work)
-        for kind in ("static", "shared"):
-            check_installed(work, kind, check_subproject(work, kind))
+        shutil.copytree(SOURCE / "tests/consumer/project", work / "project")
+        shutil.copytree(SOURCE / "tests/consumer/cmake", work / "cmake")
+        shutil.copy(SOURCE / "tests/consumer/project/main.cc", work / "cmake")
+        if len(sys.argv) > 2:
+            check_build(work, pathlib.Path(sys.argv[2]))
+        else:
+            check_subprojects(work)
 
 
 main()

@@ -81,7 +81,7 @@ def main():
     exported |= {name.split("::", 1)[1] for name in exported if "::" in name}
     public = list(declared())
     assert len(public) > 200, len(public)
-    rows = TABLE_ROW.findall((ROOT / "core/include/unroll/detail/op_table.def").read_text())
+    rows = TABLE_ROW.findall((ROOT / "core/include/unroll/ir/op_table.def").read_text())
     public += [("op_table.def", name, True) for name in rows if name not in ("round_bf16", "round_f16", "round_tf32")]
     wrong = [f"{header}: {name} is not marked UNROLL_API" for header, name, is_marked in public if not is_marked]
     wrong += [f"{header}: {name} is not exported" for header, name, _ in public if name not in exported]

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/ops.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 

@@ -17,7 +17,7 @@ using Int = std::int64_t;
 
 Attributes recurrent(const Attributes& changes) {
   Attributes a{{"hidden", Int{4}}, {"layers", Int{1}}, {"bidirectional", false}, {"bias", true},
-               {"dropout", 0.0},   {"site", Int{0}},   {"lengths", false}};
+               {"dropout", 0.0},   {"rng_stream", Int{0}},   {"lengths", false}};
   for (const auto& [name, value] : changes.all()) a.set(name, value);
   return a;
 }
@@ -136,15 +136,16 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::gather, "rows", {f(5, 3), i(2, 2)}, {}, {}},
       {Op::scatter_add, "rows", {i(2, 2), f(2, 2, 3)}, {{"rows", Int{5}}}, {}},
       {Op::pack_lengths, "a batch", {i(4)}, {{"steps", Int{3}}}, {}},
-      {Op::random_uniform, "a key", {i(3)}, {{"shape", Ints{2, 3}}, {"site", Int{1}}}, {}},
-      {Op::random_uniform, "a key and a step", {i(3), i()}, {{"shape", Ints{2, 3}}, {"site", Int{1}}}, {}},
+      {Op::random_uniform, "a key", {i(3)}, {{"shape", Ints{2, 3}}, {"rng_stream", Int{1}}}, {}},
+      {Op::random_uniform, "a key and a step", {i(3), i()}, {{"shape", Ints{2, 3}}, {"rng_stream", Int{1}}}, {}},
       {Op::scan, "one state, one sequence", {f(2, 3), f(5, 2, 3)}, k_scan, parse_graph(k_scan_body)},
       {Op::scan, "lengths", {f(2, 3), f(5, 2, 3), i(2)}, scan_with("lengths", true), parse_graph(k_scan_body)},
       {Op::scan, "a reset mask", {f(2, 3), f(5, 2, 3), b(5, 2)}, scan_with("reset", true), parse_graph(k_scan_body)},
       {Op::scan, "packed rows", {f(2, 3), f(10, 3), i(5)}, scan_with("packed", true), parse_graph(k_scan_body)},
       {Op::fused, "an elementwise body", {f(2, 3)}, {}, parse_graph(k_fused_body)},
-      {Op::row_group, "a sum of each row", {f(2, 3)}, {}, parse_graph(k_row_body)},
-      {Op::row_group, "a sum of rows", {f(2, 3)}, {{"sums", Ints{0}}, {"sum_rows", Int{2}}}, parse_graph(k_row_body)},
+      {Op::fused_reduction, "a sum of each row", {f(2, 3)}, {}, parse_graph(k_row_body)},
+      {Op::fused_reduction, "a sum of rows", {f(2, 3)}, {{"sums", Ints{0}}, {"sum_rows", Int{2}}},
+       parse_graph(k_row_body)},
       {Op::gradient, "of mse", {f(2), f(2), f(2)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
@@ -190,8 +191,8 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::pack_lengths, "float lengths", {f(4)}, {{"steps", Int{3}}}, {}},
       {Op::pack_lengths, "a matrix of lengths", {i(4, 2)}, {{"steps", Int{3}}}, {}},
       {Op::pack_lengths, "more places than an i32 counts", {i(4)}, {{"steps", Int{1} << 30}}, {}},
-      {Op::random_uniform, "a short key", {i(2)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
-      {Op::random_uniform, "a step that is no scalar", {i(3), i(1)}, {{"shape", Ints{2}}, {"site", Int{1}}}, {}},
+      {Op::random_uniform, "a short key", {i(2)}, {{"shape", Ints{2}}, {"rng_stream", Int{1}}}, {}},
+      {Op::random_uniform, "a step that is no scalar", {i(3), i(1)}, {{"shape", Ints{2}}, {"rng_stream", Int{1}}}, {}},
       {Op::scan,
        "packed rows of another batch",
        {f(2, 3), f(15, 3), i(5)},
@@ -225,13 +226,13 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::fused, "no body", {f(2, 3)}, {}, {}},
       {Op::fused, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
       {Op::fused, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_fused_body)},
-      {Op::row_group, "no body", {f(2, 3)}, {}, {}},
-      {Op::row_group, "a body that adds up columns", {f(2, 3)}, {}, parse_graph(k_column_body)},
-      {Op::row_group, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
-      {Op::row_group, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_row_body)},
-      {Op::row_group, "sums of three of two rows", {f(2, 3)}, k_sums_of_three, parse_graph(k_row_body)},
-      {Op::row_group, "a sum twice", {f(2, 3)}, k_sums_twice, parse_graph(k_row_body)},
-      {Op::row_group, "a sum of no output", {f(2, 3)}, k_sums_beyond, parse_graph(k_row_body)},
+      {Op::fused_reduction, "no body", {f(2, 3)}, {}, {}},
+      {Op::fused_reduction, "a body that adds up columns", {f(2, 3)}, {}, parse_graph(k_column_body)},
+      {Op::fused_reduction, "a body with a transpose", {f(2, 3)}, {}, parse_graph(k_not_elementwise_body)},
+      {Op::fused_reduction, "another shape than the body's", {f(2, 4)}, {}, parse_graph(k_row_body)},
+      {Op::fused_reduction, "sums of three of two rows", {f(2, 3)}, k_sums_of_three, parse_graph(k_row_body)},
+      {Op::fused_reduction, "a sum twice", {f(2, 3)}, k_sums_twice, parse_graph(k_row_body)},
+      {Op::fused_reduction, "a sum of no output", {f(2, 3)}, k_sums_beyond, parse_graph(k_row_body)},
       {Op::gradient, "a cotangent of another type", {f(2), f(2), f(3)}, k_gradient, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
@@ -295,8 +296,8 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::softmax, "rows", {f(2, 3)}, {}, {}},
       {Op::log_softmax, "rows", {f(2, 3)}, {}, {}},
       {Op::layer_norm, "rows", {f(2, 3), f(3), f(3)}, {{"epsilon", 1e-5}}, {}},
-      {Op::dropout, "a key", {f(2, 3), i(3)}, {{"rate", 0.5}, {"site", Int{0}}}, {}},
-      {Op::dropout, "a key and a step", {f(2, 3), i(3), i()}, {{"rate", 0.5}, {"site", Int{0}}}, {}},
+      {Op::dropout, "a key", {f(2, 3), i(3)}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
+      {Op::dropout, "a key and a step", {f(2, 3), i(3), i()}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
       {Op::embedding, "ids of a batch", {f(5, 3), i(2, 4)}, {}, {}},
       {Op::dot_attention, "no mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6)}, {{"scale", 0.5}}, {}},
       {Op::dot_attention, "a mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6), b(3, 5)}, {{"scale", 0.5}}, {}},
@@ -339,9 +340,9 @@ void add_composite_wrong(std::vector<OpExample>& list) {
       {Op::softmax, "integers", {i(2, 3)}, {}, {}},
       {Op::log_softmax, "a scalar", {f()}, {}, {}},
       {Op::layer_norm, "a weight of another width", {f(2, 3), f(2), f(3)}, {{"epsilon", 1e-5}}, {}},
-      {Op::dropout, "rate 1", {f(2, 3), i(3)}, {{"rate", 1.0}, {"site", Int{0}}}, {}},
-      {Op::dropout, "a float key", {f(2, 3), f(3)}, {{"rate", 0.5}, {"site", Int{0}}}, {}},
-      {Op::dropout, "a step that is no scalar", {f(2, 3), i(3), i(2)}, {{"rate", 0.5}, {"site", Int{0}}}, {}},
+      {Op::dropout, "rate 1", {f(2, 3), i(3)}, {{"rate", 1.0}, {"rng_stream", Int{0}}}, {}},
+      {Op::dropout, "a float key", {f(2, 3), f(3)}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
+      {Op::dropout, "a step that is no scalar", {f(2, 3), i(3), i(2)}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
       {Op::embedding, "float ids", {f(5, 3), f(2)}, {}, {}},
       {Op::dot_attention, "two widths", {f(2, 3, 4), f(2, 5, 3), f(2, 5, 6)}, {{"scale", 0.5}}, {}},
       {Op::dot_attention,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -7,10 +7,10 @@
 #include "core/autodiff/accumulate.h"
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
-#include "core/ir/composite.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

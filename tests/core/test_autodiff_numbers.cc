@@ -4,7 +4,7 @@
 
 #include "core/autodiff/lower_masks.h"
 #include "tests/core/autodiff_numbers.h"
-#include "unroll/autodiff.h"
+#include "unroll/autodiff/autodiff.h"
 
 using namespace unroll;
 using unroll::testing::Case;

@@ -11,11 +11,11 @@
 #include "tests/support/backend_options.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/support/setting.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/plan/trace.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/trace.h"
 
 namespace unroll {
 namespace {

@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/plan_hash.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/plan_hash.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 
@@ -63,7 +63,7 @@ int count(const Graph& graph, const std::function<bool(const Node&)>& wanted) {
   for (const Node& node : graph.nodes()) n += wanted(node) + (node.body ? count(*node.body, wanted) : 0);
   return n;
 }
-bool is_row_group(const Node& node) { return node.op == Op::row_group; }
+bool is_fused_reduction(const Node& node) { return node.op == Op::fused_reduction; }
 
 }  // namespace
 
@@ -79,7 +79,7 @@ TEST_CASE("rows are grouped where the backend wants it, whether or not it fuses"
   const auto with_norms = model("lnlstm"), plain = model("lstm");
   const auto found = [](const Graph& graph, bool fuses, bool groups) {
     const auto made = planned(graph, [&](Capabilities& c) { c.fuses = fuses, c.groups_rows = groups; });
-    return std::pair(count(*made->graph, is_row_group) > 0,
+    return std::pair(count(*made->graph, is_fused_reduction) > 0,
                      count(*made->graph, [](const Node& node) { return node.op == Op::fused; }) > 0);
   };
   for (const bool fuses : {false, true})
@@ -146,7 +146,7 @@ TEST_CASE("each size of the tuning changes the plan that it is about") {
   const auto groups = [](const Change& change) {
     Graph g;
     g.output("y", softmax(g.input("x", {DType::f32, {64, 256}})));
-    return count(*planned(g, change)->graph, is_row_group);
+    return count(*planned(g, change)->graph, is_fused_reduction);
   };
   CHECK(groups([](Capabilities&) {}) == 1);
   CHECK(groups([](Capabilities& c) { c.tuning.fewest_rows = 64; }) == 1);

@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <functional>
 
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "core/passes/passes.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "core/support/formats.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 

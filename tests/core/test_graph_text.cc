@@ -6,11 +6,11 @@
 #include <cstring>
 #include <limits>
 
-#include "core/ir/composite.h"
+#include "core/ir/ops/composite.h"
 #include "tests/core/op_examples.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

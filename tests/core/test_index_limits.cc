@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

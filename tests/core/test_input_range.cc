@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "core/ir/shapes/input_range.h"
-#include "unroll/model.h"
-#include "unroll/network.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "core/ir/input_range.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/model/network.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 

@@ -6,9 +6,9 @@
 
 #include "core/passes/passes.h"
 #include "tests/support/each_backend.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

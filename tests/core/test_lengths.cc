@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "core/passes/forwarding_backend.h"
-#include "core/train/diagnose/rounding.h"
+#include "core/train/verify/rounding.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/plan/scan_form.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/passes/scan_form.h"
 
 namespace unroll {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "backends/registry.h"
 #include "core/passes/group/row_body.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {
@@ -146,8 +146,8 @@ TEST_CASE("packed results have the same bits for every number of threads") {
   }
 }
 
-// Wide enough that row groups become loops over blocks of several rows, which a step may cut in the middle.
-TEST_CASE("row groups inside a packed loop stop at the last live row") {
+// Wide enough that fused reductions become loops over blocks of several rows, which a step may cut in the middle.
+TEST_CASE("fused reductions inside a packed loop stop at the last live row") {
   constexpr std::int64_t steps = 6, batch = 16, width = 64;
   std::vector<std::int32_t> lengths;
   for (int b = 0; b < batch; ++b) lengths.push_back(b * 7 % (steps + 1));
@@ -169,7 +169,7 @@ TEST_CASE("row groups inside a packed loop stop at the last live row") {
     g.output("last", r.states[0]);
     const auto d = differentiate(sum(square(r.outputs[0]) * sequences[0]), states);
     g.output("d", d[0]);
-    CHECK(scans_of(*lowered(g)).first == 2);  // others are row groups
+    CHECK(scans_of(*lowered(g)).first == 2);  // others are fused reductions
     TensorMap in = numbers_for(g);
     in.at("lengths") = Tensor::from(Shape{batch}, lengths);
     const auto cpu = make_backend("cpu", {.threads = 2});

@@ -11,10 +11,10 @@
 
 #include "tests/support/each_backend.h"
 #include "tests/support/gradient_outputs.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

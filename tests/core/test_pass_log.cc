@@ -8,7 +8,7 @@
 #include "backends/registry.h"
 #include "core/passes/passes.h"
 #include "core/support/interruption.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 namespace {

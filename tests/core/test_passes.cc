@@ -8,10 +8,10 @@
 #include "backends/registry.h"
 #include "core/passes/memory/views.h"
 #include "core/passes/passes.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 namespace {

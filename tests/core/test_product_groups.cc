@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/product_groups.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/product_groups.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {
@@ -268,7 +268,7 @@ Computed compute(const Build& build, std::int64_t m, std::int64_t n, std::int64_
   return computed;
 }
 
-TEST_CASE("a product and its epilogue in one call have the bits of two calls, in every shape and on every team") {
+TEST_CASE("a product and its epilogue in one call have the bits of two calls, in every shape and on every pool") {
   const std::pair<std::string, Build> epilogues[] = {
       {"bias and tanh", [](const Operands& o, const Value& p) { return tanh(p + o.bias); }},
       {"values per row, residual", [](const Operands& o, const Value& p) { return p * o.row - o.full; }},
@@ -298,7 +298,7 @@ TEST_CASE("a product and its epilogue in one call have the bits of two calls, in
     }
 }
 
-TEST_CASE("gates and their epilogue in one call have the bits of two calls, in every shape and on every team") {
+TEST_CASE("gates and their epilogue in one call have the bits of two calls, in every shape and on every pool") {
   const Build cell = [](const Operands& o, const Value& p) {
     return lstm_gates(p, slice(o.full, 1, 0, o.full.shape()[1] / G) * o.row);
   };
@@ -336,7 +336,7 @@ TEST_CASE("gates and their epilogue in one call have the bits of two calls, in e
   }
 }
 
-TEST_CASE("gates of a stored column times a matrix have the bits of two calls on every team") {
+TEST_CASE("gates of a stored column times a matrix have the bits of two calls on every pool") {
   const auto compute_y = [](Program& program, const Graph& graph) {
     const Tensor y = program.run(random_inputs(graph)).at("y");
     return std::vector<std::byte>(y.bytes().begin(), y.bytes().end());

@@ -14,11 +14,11 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "tests/support/setting.h"
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/plan_hash.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/plan_hash.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

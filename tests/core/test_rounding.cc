@@ -5,12 +5,12 @@
 #include <cmath>
 #include <string>
 
-#include "core/train/diagnose/rounding.h"
+#include "core/train/verify/rounding.h"
 #include "tests/core/op_examples.h"
-#include "unroll/backend.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 
@@ -70,9 +70,9 @@ TEST_CASE("between two denormal numbers of f16 a result may become either") {
   // The product lies above the middle of two and three steps of 2^-24. In f32 it becomes the middle.
   const double factor = 1 + 0x1p-23, other = (1.25 - 0x1p-23) * 0x1p-23;
   const Tensor wide_a = Tensor::from<double>({1}, {factor}), wide_b = Tensor::from<double>({1}, {other});
-  const auto judge = make_backend("reference");
-  const TensorMap exact = evaluate(target, *judge, {{"a", wide_a}, {"b", wide_b}});
-  const TensorMap got = evaluate(*body, *judge, {{"a", wide_a.cast(DType::f32)}, {"b", wide_b.cast(DType::f32)}});
+  const auto verifier = make_backend("reference");
+  const TensorMap exact = evaluate(target, *verifier, {{"a", wide_a}, {"b", wide_b}});
+  const TensorMap got = evaluate(*body, *verifier, {{"a", wide_a.cast(DType::f32)}, {"b", wide_b.cast(DType::f32)}});
   const double off = std::abs(got.at("y").at(0) - exact.at("y").at(0));
   CHECK(off == 0x1p-24);
   CHECK(off <= exact.at("bound").at(0));

@@ -12,9 +12,9 @@
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "tests/support/gradient_outputs.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/plan/scan_form.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/passes/scan_form.h"
 
 namespace unroll {
 namespace {
@@ -145,7 +145,7 @@ TEST_CASE("a step that contains a loop has no form, and the reason says so") {
   CHECK(describe(p.forms[0], *p.plan) == std::vector<std::string>{"no scan form: a step contains a loop"});
 }
 
-TEST_CASE("rows stay apart where row groups add up some of them, which go together") {
+TEST_CASE("rows stay apart where fused reductions add up some of them, which go together") {
   const Planned p = loops_of({.cell = "lnlstm", .hidden = H}, /*trains=*/true);
   REQUIRE(p.forms.size() == 2);
   CHECK(p.forms[0].rows == B);

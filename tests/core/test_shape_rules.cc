@@ -3,11 +3,11 @@
 
 #include <set>
 
-#include "core/ir/composite.h"
-#include "core/ir/op_map.h"
+#include "core/ir/ops/composite.h"
+#include "core/ir/ops/op_map.h"
 #include "core/ir/shapes/shape_rules.h"
 #include "tests/core/op_examples.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/passes/passes.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 namespace {

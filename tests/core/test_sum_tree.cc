@@ -10,7 +10,7 @@
 #include "core/parallel/collectives.h"
 #include "core/parallel/exchange_thread.h"
 #include "core/support/sum_tree.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "tests/support/backend_options.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
-#include "unroll/plan/trace.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/trace.h"
 
 namespace unroll {
 namespace {

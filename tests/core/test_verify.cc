@@ -6,14 +6,14 @@
 #include <iterator>
 #include <set>
 
-#include "core/ir/attribute_table.h"
-#include "core/ir/composite.h"
 #include "core/ir/graph_edit.h"
+#include "core/ir/ops/attribute_table.h"
+#include "core/ir/ops/composite.h"
 #include "core/ir/verify.h"
 #include "tests/core/op_examples.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 
@@ -100,11 +100,11 @@ const std::vector<Broken>& broken_graphs() {
        [](Graph& g) { node(g, 1).body = body_of([](Value v) {
                         return transpose(v, {1, 0});
                       }); }},
-      {13, "a sum over rows in the body of a row group",
+      {13, "a sum over rows in the body of a fused reduction",
        [] {
          auto g = std::make_shared<Graph>();
          const Value a[] = {g->input("a", {DType::f32, {2, 3}})};
-         g->append(Op::row_group, a, {}, body_of([](Value v) { return neg(v); }));
+         g->append(Op::fused_reduction, a, {}, body_of([](Value v) { return neg(v); }));
          return g;
        },
        [](Graph& g) { node(g, 1).body = body_of([](Value v) { return reduce_sum(v, {0}, true); }); }},

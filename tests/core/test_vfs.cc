@@ -14,8 +14,8 @@
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "unroll/model.h"
-#include "unroll/ops.h"
-#include "unroll/plan/work.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/work.h"
 
 namespace unroll {
 namespace {

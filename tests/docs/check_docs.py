@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs what the documentation shows: a block after <!-- test: run --> is run by bash with `unroll` in the path,
 one after <!-- test: compile --> is compiled; one after <!-- test: file PATH --> is that file, without its SPDX line;
-every relative link leads to a file, and #NAME in a link to a source to a file with that name in it.
+every relative link and picture leads to a file, and #NAME in a link to a source to a file with that name in it.
 
 usage: check_docs.py SOURCE_ROOT UNROLL
 """
@@ -19,6 +19,7 @@ ROOT, UNROLL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).re
 BLOCK = re.compile(r"<!-- test: (run|compile|file \S+) -->\n```(\w+)\n(.*?)^```$", re.S | re.M)
 MARK = re.compile(r"<!-- test:")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)")
+PICTURE = re.compile(r'\b(?:src|srcset)="([^":]+)"')
 COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 
 
@@ -57,7 +58,8 @@ def check(page):
     """Number of blocks tried and a list of what is wrong."""
     text = page.read_text()
     name = page.relative_to(ROOT)
-    wrong = [f"{name}: {fault}" for link in LINK.findall(text) if (fault := fault_of_link(page.parent, *link))]
+    links = LINK.findall(text) + [(picture, "") for picture in PICTURE.findall(text)]
+    wrong = [f"{name}: {fault}" for link in links if (fault := fault_of_link(page.parent, *link))]
     blocks = BLOCK.findall(text)
     if len(blocks) != len(MARK.findall(text)):
         wrong.append(f"{name}: a mark is not followed by a block")

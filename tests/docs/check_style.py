@@ -94,7 +94,7 @@ def main(root):
     pages = [root / "README.md", *sorted((root / "bench").rglob("*.md")), *sorted((root / "docs").rglob("*.md"))]
     headers = sorted((root / "core/include/unroll").rglob("*.h"))
     cli = root / "frontends/cli"
-    helps = [cli / "config/config_keys.cc", cli / "options/command_options.cc"]
+    helps = [root / "frontends/config/config_keys.cc", cli / "options/command_options.cc"]
     helps += sorted((cli / "commands").glob("*.cc"))
     wrong = []
     for path in pages + headers + helps:

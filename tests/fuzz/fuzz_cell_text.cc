@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "frontends/checkpoint/checkpoint.h"
 #include "frontends/checkpoint/pickle.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll;

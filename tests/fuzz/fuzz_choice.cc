@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "backends/common/choices/choice.h"
+#include "backends/common/autotune/choice.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll::common;

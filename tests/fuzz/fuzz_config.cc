@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/cli/config/config.h"
-#include "unroll/error.h"
+#include "frontends/config/config.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -7,17 +7,17 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/data/file/lines.h"
-#include "frontends/data/dates/date_format.h"
-#include "frontends/data/table/series_rows.h"
+#include "core/data/dates/date_format.h"
+#include "core/data/file/lines.h"
+#include "core/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 
 using namespace unroll;
 
-void check_steps(Moment from, Moment to) {
+void check_steps(Timestamp from, Timestamp to) {
   for (const DateStep step : {DateStep{k_day, 0}, {60 * k_second, 0}, {0, 1}, {0, 1, 28}, {0, 12, 30}}) {
     const auto n = steps_between(from, to, step);
     if (!n || *n < 0) continue;
@@ -47,7 +47,7 @@ std::vector<double> rows_of(RecordFile file, bool hold) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  Moment last;
+  Timestamp last;
   std::string csv;
   lines_of(text)([&](const Line& line) {
     csv += std::string(line.text) + "," + std::to_string(line.number) + "\n";

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace {
 

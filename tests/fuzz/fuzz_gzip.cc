@@ -5,9 +5,9 @@
 #include <memory>
 #include <string_view>
 
-#include "frontends/data/file/gzip.h"
-#include "frontends/data/file/held_text.h"
-#include "unroll/error.h"
+#include "core/data/file/gzip.h"
+#include "core/data/file/held_text.h"
+#include "unroll/support/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll;

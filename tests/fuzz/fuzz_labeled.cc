@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/data/text/labeled.h"
-#include "frontends/data/tokens/lexicon.h"
+#include "core/data/corpus/labeled.h"
+#include "core/data/tokens/lexicon.h"
 #include "tests/fuzz/text_reader.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -9,12 +9,12 @@
 #include <span>
 #include <string>
 
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/data/file/gzip.h"
-#include "frontends/data/file/held_text.h"
-#include "frontends/data/text/encoding.h"
-#include "frontends/data/text/text_column.h"
-#include "unroll/error.h"
+#include "core/data/corpus/text_column.h"
+#include "core/data/file/gzip.h"
+#include "core/data/file/held_text.h"
+#include "core/data/text/encoding.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/cli/answers/number_lines.h"
-#include "unroll/error.h"
+#include "frontends/cli/predict/number_lines.h"
+#include "unroll/support/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll;

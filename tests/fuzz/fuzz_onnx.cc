@@ -6,7 +6,7 @@
 
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "frontends/data/text/documents.h"
-#include "frontends/data/text/pairs.h"
+#include "core/data/corpus/documents.h"
+#include "core/data/corpus/pairs.h"
 #include "tests/fuzz/text_reader.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

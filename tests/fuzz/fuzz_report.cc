@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/report/page.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unroll::cli;

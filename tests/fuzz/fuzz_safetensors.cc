@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/support/memory_vfs.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/table/csv.h"
-#include "frontends/data/table/series_rows.h"
+#include "core/data/table/csv.h"
+#include "core/data/table/series_rows.h"
 #include "tests/fuzz/text_reader.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/data/tokens/tokenizer.h"
-#include "unroll/error.h"
+#include "core/data/tokens/tokenizer.h"
+#include "unroll/support/error.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string_view>
 
-#include "frontends/data/batch/records.h"
-#include "frontends/data/file/held_text.h"
+#include "core/data/batch/records.h"
+#include "core/data/file/held_text.h"
 
 namespace unroll::testing {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/support/each_backend.h"
-#include "unroll/backend.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

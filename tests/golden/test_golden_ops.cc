@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "tests/golden/golden_file.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

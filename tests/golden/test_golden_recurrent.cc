@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // RNN, GRU and LSTM against PyTorch: outputs, final states, every gradient, and ten Adam updates.
 #include "tests/golden/golden_file.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll {
 namespace {

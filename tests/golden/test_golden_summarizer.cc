@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "tests/golden/golden_file.h"
-#include "unroll/autodiff.h"
-#include "unroll/run.h"
-#include "unroll/tasks.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/passes/run.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll {
 namespace {

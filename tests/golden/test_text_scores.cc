@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/file/gzip.h"
-#include "unroll/error.h"
+#include "core/data/file/gzip.h"
 #include "unroll/data/text_scores.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 using namespace unroll;
 

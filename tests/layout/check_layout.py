@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the compiler cannot: where files are, who includes whom, how long they are, whether every op is complete.
 
-Usage: check_layout.py ROOT. Prints one line per finding; ends with 1 when one of them is an error.
+Usage: check_layout.py ROOT. Prints the order of folders and one line per finding; ends with 1 when one of them is an
+error.
 """
 import fnmatch
 import pathlib
@@ -18,62 +19,22 @@ FAIL_SOURCE_LINES = 400  # of other files
 BINDING = re.compile(r"( *)for \(.*\bauto&? \[([^]]+)\] :")
 GENERATED = ("_generated.h", "_generated.cc")
 
-# Which folders of core a folder may include, besides itself, support and the public headers.
-CORE_MAY_INCLUDE = {
-    "support": set(),
-    "ir": set(),
-    "autodiff": {"ir"},
-    "passes": {"ir", "autodiff"},
-    "io": set(),
-    "parallel": set(),
-    "nn": {"ir"},
-    "train": {"ir", "nn", "autodiff", "passes", "io", "parallel"},
-}
-# The room that implements each public header; unroll.h has them all. A header may include those of its own room and of
-# the rooms before it.
-PUBLIC_ROOMS = {
-    "support": "error detail/export detail/hidden_state detail/op_table.def detail/option plan/trace result tensor "
-               "types vfs",
-    "io": "safetensors",
-    "parallel": "communicator",
-    "ir": "graph graph/attributes graph/op graph/value ops ops/recurrent ops/scan plan/cell_equations "
-          "plan/row_sums",
-    "nn": "scope",
-    "autodiff": "autodiff",
-    "passes": "backend plan/capabilities plan/cxx_source plan/libraries plan/plan plan/plan_hash "
-              "plan/product_groups plan/scan_form plan/work run",
-    "train": "train/checks train/compare train/lever train/optimizer train/options train/reports train/task trainer",
-    "data": "data/data_check data/dataset data/text_scores",
-    "model": "model model/cell model/layers network stream",
-    "tasks": "predict tasks trained/examples trained/inference trained/predict_tables trained/sequential",
-}
-ROOM_ORDER = list(PUBLIC_ROOMS)
-ROOM_OF_HEADER = {f"unroll/{word}" + ("" if "." in word else ".h"): room
-                  for room, words in PUBLIC_ROOMS.items() for word in words.split()}
-TASK_HEADERS = "unroll/tasks/"  # those of each task, which unroll/tasks.h includes
+# The rooms of core, bottom up: each may include itself and those before it. core/include/unroll/ROOM holds the public
+# headers that core/ROOM implements; unroll.h includes all of them.
+ROOMS = ["support", "io", "parallel", "ir", "nn", "autodiff", "passes", "train", "data", "model", "tasks"]
+PUBLIC = "core/include/unroll/"
 BACKENDS_MAY_SEE = {"support", "parallel", "ir", "passes"}
-# Folders of frontends: the folders of frontends and the rooms of public headers that each may include.
-FRONTENDS_MAY_INCLUDE = {
-    "data": (set(), {"support", "data"}),
-    "model": ({"data"}, {"support", "io", "ir", "nn", "autodiff", "passes", "train", "data", "model"}),
-    "tasks": ({"data", "model"}, set(ROOM_ORDER)),
-    "checkpoint": (set(), set(ROOM_ORDER)),
-    "onnx": (set(), set(ROOM_ORDER)),
-    "cli": ({"data", "model", "tasks", "checkpoint", "onnx"}, set(ROOM_ORDER)),
-    "c": (set(), set(ROOM_ORDER)),
-    "python": ({"cli"}, set(ROOM_ORDER)),
-}
-# The folders of the command: each may include itself and those before it.
-CLI_ROOMS = ["terminal", "config", "options", "run", "plan", "page", "answers", "measure",
-             "deploy", "tasks", "commands"]
+# Folders of frontends: the other folders of frontends that each may include.
+FRONTENDS_MAY_INCLUDE = {"checkpoint": set(), "onnx": set(), "config": set(), "c": set(), "python": {"config"},
+                         "cli": {"config", "checkpoint", "onnx"}}
 MOST_FILES = 20  # of a folder
-# What frontends use of core besides the public headers and core/support.
+# Private headers of core that frontends use, besides core/support.
 FRONTENDS_SEAM = {
-    "core/io/safetensors_header.h", "core/ir/shapes/input_range.h", "core/nn/in_layer.h",
-    "core/nn/index_limits.h", "core/passes/forwarding_backend.h",
-    "core/train/files/check_parameters.h", "core/train/diagnose/exposed_values.h", "core/train/diagnose/judgement.h",
-    "core/train/loop/options.h", "core/train/loop/plan_training.h", "core/train/update/loss_weight.h",
-    "core/train/update/update_graph.h",
+    "core/data/corpus/text_column.h", "core/data/file/gzip.h", "core/data/text/encoding.h",
+    "core/data/text/entry_lines.h", "core/io/safetensors_header.h", "core/ir/input_range.h",
+    "core/passes/forwarding_backend.h", "core/tasks/common/split_records.h", "core/train/advice/baseline_advice.h",
+    "core/train/device/options.h", "core/train/device/plan_training.h", "core/train/update/loss_weight.h",
+    "core/train/update/update_graph.h", "core/train/verify/exposed_values.h",
 }
 # A backend that runs what it does not claim as another one does.
 BUILT_ON = {"onednn": "cpu"}
@@ -82,7 +43,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 # Written so that this file does not find itself.
 PLACES = re.compile(r"(?<![\w.~}])/(?:work|home|root)/\w|local" r"host|127\.0\.0\.1|artifact" r"ory|/tm" r"p/\w")
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
-# Such a table overflows when an op is appended: core/ir/op_map.h has the size of the op table.
+# Such a table overflows when an op is appended: core/ir/ops/op_map.h has the size of the op table.
 SIZED_BY_AN_OP = re.compile(r"\(Op::\w+\)\s*\+\s*1\b")
 ENDS_PROCESS = re.compile(r"(?<![\w.>])(?:std::)?(abort|exit|_Exit|quick_exit|terminate|assert)\s*\(")
 OPENS_NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
@@ -90,9 +51,10 @@ DEFINES_TYPE = re.compile(r"(?:class|struct|enum class)(?: UNROLL_\w*API)? (\w+)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
-def room_of(header):
-    """The room that implements a public header, by its name in #include, or None."""
-    return "tasks" if header.startswith(TASK_HEADERS) else ROOM_OF_HEADER.get(header)
+def room_of(name):
+    """The room of a file of core, or None: of a public header that of its folder, of unroll.h none."""
+    parts = name.removeprefix(PUBLIC).split("/") if name.startswith(PUBLIC) else name.split("/")[1:]
+    return parts[0] if len(parts) > 1 else None
 
 
 def is_script(name):
@@ -161,7 +123,7 @@ class Checker:
             if not name.startswith(("core/", "backends/", "frontends/")):
                 continue
             for target in INCLUDE.findall(COMMENT.sub("", text)):
-                if target.startswith("unroll/") and f"core/include/{target}" not in self.texts:
+                if target.startswith("unroll/") and path_of(target) not in self.texts:
                     self.error(name, f'includes "{target}": there is no such public header')
         for name, target, reason in self.back_edges():
             self.error(name, f'includes "{target}": {reason}')
@@ -178,33 +140,49 @@ class Checker:
                     edges.append((name, target, reason))
         return edges
 
+    def includes(self):
+        """(file, file that it includes) of the library and its frontends."""
+        for name, text in self.sources.items():
+            if name.startswith(("core/", "backends/", "frontends/")):
+                for target in INCLUDE.findall(COMMENT.sub("", text)):
+                    if path_of(target) in self.texts:
+                        yield name, path_of(target)
+
     def cycles(self):
         """Sets of files that include each other, a source and its header taken as one, without suffix."""
-        edges = {}
-        for name, text in self.sources.items():
-            if not name.startswith(("core/", "backends/", "frontends/")):
-                continue
-            for target in INCLUDE.findall(COMMENT.sub("", text)):
-                target = f"core/include/{target}" if target.startswith("unroll/") else target
-                if target in self.texts and stem(target) != stem(name):
-                    edges.setdefault(stem(name), set()).add(stem(target))
-        return [frozenset(group) for group in strongly_connected(edges) if len(group) > 1]
+        return cycles_of((stem(name), stem(target)) for name, target in self.includes())
+
+    def folder_cycles(self):
+        return cycles_of((folder_of(name), folder_of(target)) for name, target in self.includes())
+
+    def folder_order(self):
+        """The folders level by level: each includes only folders of the levels before its own."""
+        below = {}
+        for name, target in self.includes():
+            below.setdefault(folder_of(name), set()).add(folder_of(target))
+            below.setdefault(folder_of(target), set())
+        levels, placed = [], set()
+        while len(placed) < len(below):
+            level = sorted(f for f in below.keys() - placed if below[f] - {f} <= placed)
+            if not level:
+                break  # a cycle, which is an error of its own
+            levels.append(level)
+            placed.update(level)
+        return levels
 
     def check_cycles(self):
-        for group in sorted(sorted(group) for group in self.cycles()):
-            self.error(group[0], f"is in a cycle of includes: {', '.join(group)}")
+        for kind, groups in (("includes", self.cycles()), ("folders", self.folder_cycles())):
+            for group in sorted(sorted(group) for group in groups):
+                self.error(group[0], f"is in a cycle of {kind}: {', '.join(group)}")
 
     def check_umbrella(self):
-        folder, umbrella = "core/include/unroll/", "core/include/unroll/unroll.h"
-        for name in self.texts:
-            if name.startswith(folder) and name != umbrella and not room_of(name[len("core/include/"):]):
-                self.error(name, "belongs to no room of PUBLIC_ROOMS")
+        umbrella = PUBLIC + "unroll.h"
         for name in self.sources:
-            if name.startswith(folder) and name.endswith(".h") and name != umbrella:
-                header = name[len("core/include/"):]
-                by = folder + "tasks.h" if header.startswith(TASK_HEADERS) else umbrella
-                if header not in self.reached_from(by, TASK_HEADERS):
-                    self.error(by, f"does not include {name[len(folder):]}")
+            if name.startswith(PUBLIC) and name != umbrella and room_of(name) not in ROOMS:
+                self.error(name, f"stands in no room of {PUBLIC}: {', '.join(ROOMS)}")
+            elif name.startswith(PUBLIC) and name.endswith(".h") and name != umbrella:
+                if name[len("core/include/"):] not in self.reached_from(umbrella, "unroll/tasks/"):
+                    self.error(umbrella, f"does not include {name[len(PUBLIC):]}")
 
     def reached_from(self, name, through):
         """What a public header includes, itself or through headers whose names begin with `through`."""
@@ -251,8 +229,6 @@ class Checker:
         for folder, names in folders.items():
             if len(names) > MOST_FILES:
                 self.error(folder, f"has {len(names)} files, at most {MOST_FILES}")
-            if folder.startswith("frontends/cli/") and folder[len("frontends/cli/"):] not in CLI_ROOMS:
-                self.error(folder, "is no folder of CLI_ROOMS")
 
     def check_text(self):
         scripts = {n: t for n, t in self.texts.items() if n.endswith((".sh", ".def")) or t.startswith("#!")}
@@ -270,8 +246,7 @@ class Checker:
 
     def check_calls(self):
         for name in self.sources:
-            if name.startswith(("core/", "backends/", "frontends/data/", "frontends/model/",
-                                "frontends/tasks/")):
+            if name.startswith(("core/", "backends/")):
                 found = ENDS_PROCESS.search(self.code_of(name))
                 if found:
                     self.error(name, f"calls {found.group(1)}: the library throws Error and never ends the process")
@@ -306,12 +281,12 @@ class Checker:
     def check_op_tables(self):
         for name in self.sources:
             if SIZED_BY_AN_OP.search(self.code_of(name)):
-                self.error(name, "sizes a table by the name of an op: use core/ir/op_map.h")
+                self.error(name, "sizes a table by the name of an op: use core/ir/ops/op_map.h")
 
     def check_ops(self):
-        rows = rows_of(self.texts["core/include/unroll/detail/op_table.def"])
+        rows = rows_of(self.texts["core/include/unroll/ir/op_table.def"])
         if not rows:
-            self.error("core/include/unroll/detail/op_table.def", "has no rows this script can read")
+            self.error("core/include/unroll/ir/op_table.def", "has no rows this script can read")
         shape_rules = self.joined(r"core/ir/shapes/shape_rules\w*\.cc")
         gradients = self.joined(r"core/autodiff/rules_\w+\.cc")
         reference = self.joined(r"backends/reference/\w+\.cc")
@@ -415,69 +390,68 @@ def strongly_connected(edges):
     return groups
 
 
-def public_refusal(name, target):
-    """Why the file `name` may not include the public header, or None."""
-    parts, room = name.split("/"), room_of(target)
-    if name == "core/include/unroll/unroll.h" or room is None or parts[0] == "tests":
-        return None
-    if name.startswith("core/include/"):
-        own = room_of(name[len("core/include/"):])
-        if own is None:
-            return "PUBLIC_ROOMS does not say which room implements this header"
-        seen = ROOM_ORDER[:ROOM_ORDER.index(own) + 1]
-    elif parts[0] == "core":
-        seen = CORE_MAY_INCLUDE.get(parts[1], set()) | {parts[1], "support"}
-    elif parts[0] == "backends":
-        seen = BACKENDS_MAY_SEE
-    else:
-        seen = FRONTENDS_MAY_INCLUDE[parts[1]][1]
-    return None if room in seen else f"the header belongs to {room}, which stands above"
+def path_of(target):
+    return f"core/include/{target}" if target.startswith("unroll/") else target
+
+
+def folder_of(name):
+    return name.rsplit("/", 1)[0]
+
+
+def cycles_of(pairs):
+    edges = {}
+    for name, target in pairs:
+        if name != target:
+            edges.setdefault(name, set()).add(target)
+    return [frozenset(group) for group in strongly_connected(edges) if len(group) > 1]
 
 
 def include_refusal(name, target):
     """Why the file `name` may not include "target", or None."""
     from_parts, parts = name.split("/"), target.split("/")
-    if parts[0] == "unroll":
-        return public_refusal(name, target)
+    refuse = {"unroll": core_refusal, "core": core_refusal, "backends": backend_refusal, "frontends": frontend_refusal}
     if parts[0] == "tests":
         return "nothing but tests sees tests"
-    if name.startswith("core/include/"):
-        return None if parts[0] == "unroll" else "a public header includes public headers only"
-    if parts[0] == "backends":
-        if target == "backends/registry.h" and from_parts[0] == "backends":
-            return None
-        if from_parts[0] != "backends":
-            return "only the registry sees backends"
-        seen = (*SHARED_BY_BACKENDS, from_parts[1], BUILT_ON.get(from_parts[1]))
-        if name == "backends/registry.cc" or parts[1] in seen:
-            return None
-        return "a backend sees itself, what backends share and the one it is built on"
-    if parts[0] == "frontends":
-        if from_parts[0] != "frontends":
-            return "frontends is the outermost layer"
-        seen = FRONTENDS_MAY_INCLUDE[from_parts[1]][0] | {from_parts[1]}
-        if parts[1] not in seen:
-            return "include direction is data <- model <- tasks <- cli"
-        if from_parts[1] == "cli" and parts[1] == "cli" and len(from_parts) == len(parts) == 4:
-            if CLI_ROOMS.index(parts[2]) > CLI_ROOMS.index(from_parts[2]):
-                return f"include direction is {' <- '.join(CLI_ROOMS)}"
+    if name.startswith(PUBLIC) and parts[0] != "unroll":
+        return "a public header includes public headers only"
+    return refuse[parts[0]](name, from_parts, target, parts) if parts[0] in refuse else None
+
+
+def core_refusal(name, from_parts, target, parts):
+    room, is_public = room_of(path_of(target)), parts[0] == "unroll"
+    if from_parts[0] == "backends":
+        seen = BACKENDS_MAY_SEE if is_public else {"support", "parallel"}
+        return None if room in seen else "a backend sees public headers, core/support and core/parallel"
+    if from_parts[0] == "frontends":
+        known = is_public or room == "support" or target in FRONTENDS_SEAM
+        return None if known else "frontends see public headers, core/support and FRONTENDS_SEAM"
+    own = room_of(name)
+    if from_parts[0] != "core" or own not in ROOMS or room not in ROOMS or ROOMS.index(room) <= ROOMS.index(own):
         return None
-    if parts[0] == "core":
-        if from_parts[0] == "frontends":
-            known = parts[1] == "support" or target in FRONTENDS_SEAM
-            return None if known else "frontends see public headers, core/support and FRONTENDS_SEAM"
-        if from_parts[0] == "backends":
-            allowed = parts[1] in ("support", "parallel")
-            return None if allowed else "a backend sees public headers, backends/common, core/support and core/parallel"
-        allowed = CORE_MAY_INCLUDE.get(from_parts[1], set()) | {from_parts[1], "support"}
-        if from_parts[0] == "core" and parts[1] not in allowed:
-            return "include direction is ir <- autodiff <- passes <- train <- frontends"
-    return None
+    return f"the order of rooms is {' <- '.join(ROOMS)}"
+
+
+def backend_refusal(name, from_parts, target, parts):
+    if from_parts[0] != "backends":
+        return "only the registry sees backends"
+    seen = (*SHARED_BY_BACKENDS, from_parts[1], BUILT_ON.get(from_parts[1]))
+    if target == "backends/registry.h" or name == "backends/registry.cc" or parts[1] in seen:
+        return None
+    return "a backend sees itself, what backends share and the one it is built on"
+
+
+def frontend_refusal(name, from_parts, target, parts):
+    if from_parts[0] != "frontends":
+        return "frontends is the outermost layer"
+    seen = FRONTENDS_MAY_INCLUDE.get(from_parts[1], set()) | {from_parts[1]}
+    return None if parts[1] in seen else f"frontends/{from_parts[1]} sees of frontends only {', '.join(sorted(seen))}"
 
 
 def main():
     checker = Checker(sys.argv[1])
     errors = checker.run()
+    for n, level in enumerate(checker.folder_order(), 1):
+        print(f"level {n}:", *level)
     for line in checker.warnings:
         print("warning:", line)
     for line in errors:

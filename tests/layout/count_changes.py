@@ -20,11 +20,11 @@ COUNTED = re.compile(r"^(core|backends|frontends)/.*(\.(cc|h|def|cu|comp)|meson\
 FAST_BACKENDS = re.compile(r"^backends/(?!common/|reference/)")
 # Hints at commands and keys by the words of other tools; the loss by which changes are compared; formats that refuse by
 # name the ops that they lack.
-MENTIONS = {"frontends/cli/options/mistakes.cc", "frontends/cli/config/key_names.cc", "core/train/study/lever.cc",
+MENTIONS = {"frontends/cli/options/mistakes.cc", "frontends/config/key_names.cc", "core/train/experiments/ablation.cc",
             "frontends/onnx/write/emit_plain.cc"}
 # Where the word is a column, a list of header words or a distance in a drawing, and not the task.
-OTHER_SENSE = {"label": {"frontends/cli/page/plan_picture.cc", "frontends/cli/tasks/task_row.cc",
-                         "frontends/data/text/pairs.cc", "frontends/tasks/classify/classify.cc"}}
+OTHER_SENSE = {"label": {"frontends/cli/report/plan_picture.cc", "frontends/cli/tasks/task_row.cc",
+                         "core/data/corpus/pairs.cc", "core/tasks/classify/classify.cc"}}
 # What stands in a config of many keys as one line each, and is no part of reading them.
 SETS_MANY = {"frontends/cli/commands/new.cc"}
 
@@ -73,6 +73,7 @@ KINDS = {
 LIMITS = {
     "files to add a primitive": 5, "files to add a composite": 2, "files to add a task": 6,
     "files to add a config key": 2, "files to add a command": 2, "files to add a pass": 3,
+    "back edges": 0, "cycles of includes": 0, "folders in cycles": 0,
 }
 
 
@@ -104,7 +105,7 @@ def touched(code, kind, example, pattern):
         if not name.startswith(PLACES.get(kind, "")) or kind == "config key" and name in SETS_MANY:
             continue
         own = kind == "command" and name == f"frontends/cli/commands/{example}.cc"
-        own |= kind == "task" and name.startswith(f"frontends/tasks/{example}/")
+        own |= kind == "task" and name.startswith(f"core/tasks/{example}/")
         if own or part in text.lower() and pattern.search(text):
             found.append(name)
     return sorted(found)
@@ -136,6 +137,7 @@ def main():
     fullest = max(folders, key=lambda f: len(folders[f]))
     rows.append(("back edges", len(checker.back_edges()), ""))
     rows.append(("cycles of includes", len(checker.cycles()), ""))
+    rows.append(("folders in cycles", sum(map(len, checker.folder_cycles())), ""))
     rows.append(("lines of the largest file", sources[largest].count("\n"), largest))
     rows.append(("files of the fullest folder", len(folders[fullest]), fullest))
     rows.append(("folders of more than 20 files", sum(len(names) > 20 for names in folders.values()), ""))

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <random>
 
-#include "unroll/backend.h"
-#include "unroll/network.h"
-#include "unroll/run.h"
+#include "unroll/model/network.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onnx {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "frontends/onnx/export.h"
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::onnx {
 

@@ -4,9 +4,9 @@
 
 #include "frontends/onnx/import.h"
 #include "tests/onnx/random_models.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

@@ -9,7 +9,7 @@
 #include "frontends/onnx/model.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/temp_folder.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

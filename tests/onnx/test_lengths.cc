@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "frontends/onnx/import.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

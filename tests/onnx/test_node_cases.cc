@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/onnx/import.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace {
 

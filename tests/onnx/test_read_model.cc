@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontends/onnx/import.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

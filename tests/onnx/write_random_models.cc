@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "tests/onnx/random_models.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 int main(int argc, char** argv) try {
   using namespace unroll;

@@ -15,7 +15,7 @@ from readers import call, check_rows, check_series, evaluated, ok, predicted, sa
 
 DRAW = random.Random(5)
 NAMES = {"classify": ["b", "a", "y"], "regress": ["b", "a", "y"], "forecast": ["date", "a", "b"]}
-# The columns that a model needs of a file for predictions, and those that are needed to judge it.
+# The columns that a model needs of a file for predictions, and those that are needed to score it.
 READ = {"classify": ["b", "a"], "regress": ["b", "a"], "forecast": ["date", "a"]}
 JUDGED = {"classify": ["b", "a", "y"], "regress": ["b", "a", "y"], "forecast": ["date", "a"]}
 SETTINGS = {"classify": [], "regress": [],
@@ -74,7 +74,7 @@ def one_task(folder, kind):
     (folder / "test.csv").write_text(text)
     run = train(folder, kind, folder / "train.csv", SETTINGS[kind] + [("data.test", "test.csv")])
     (check_series if kind == "forecast" else check_rows)(run, text)
-    answer, judged = predicted(run, text), evaluated(run)
+    answer, verified = predicted(run, text), evaluated(run)
     for what, changed, has in changed_tables(columns, names):
         (folder / "changed.csv").write_text(changed)
         missing = [name for name in READ[kind] if name not in has] if has else []
@@ -91,8 +91,8 @@ def one_task(folder, kind):
             missing = [name for name in JUDGED[kind] if name not in has] if has else []
             if done.returncode == 0:
                 same_loss = abs(evaluated(run, *whole, "--set", f"{key}={folder / 'changed.csv'}")["loss"] -
-                                judged["loss"]) < 1e-6
-                check(has and not missing and same_loss, f"{kind}, {what}: eval with {key} judges the named columns")
+                                verified["loss"]) < 1e-6
+                check(has and not missing and same_loss, f"{kind}, {what}: eval with {key} verifies the named columns")
             else:
                 check(done.returncode in (2, 3) and (what != "as it was") and
                       (named(told(done), missing[:1]) or "same columns" in told(done)),

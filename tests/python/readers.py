@@ -94,7 +94,7 @@ def feature_rows(run, columns):
 
 def check_rows(run, text, separator=",", header=True, whole=True):
     """Every reader of a classifier or regressor gives the same for the rows of a file, its test set."""
-    judged, columns = evaluated(run), table(text, separator, header)
+    verified, columns = evaluated(run), table(text, separator, header)
     model = unroll.load(str(run))
     rows, steps = feature_rows(run, columns)
     is_classifier = model.task == "classify"
@@ -102,7 +102,7 @@ def check_rows(run, text, separator=",", header=True, whole=True):
     if is_classifier:
         label = columns[model.metadata["label"]]
         chances = [{row["label"]: row["probability"] for row in answer["top"]} for answer in answers]
-        same(np.mean([-math.log(chance[truth]) for chance, truth in zip(chances, label)]), judged["loss"], "loss")
+        same(np.mean([-math.log(chance[truth]) for chance, truth in zip(chances, label)]), verified["loss"], "loss")
         classes = model.metadata["labels"].splitlines()
         told = [[chance[name] for name in classes] for chance in chances]
         given = [[dict(answer)[name] for name in classes] for answer in model.predict(rows, top_k=0)]
@@ -110,7 +110,7 @@ def check_rows(run, text, separator=",", header=True, whole=True):
         targets = model.metadata["targets"].splitlines()
         told = [[answer[name] for name in targets] for answer in answers]
         truth = np.array([[float(cell) for cell in columns[name]] for name in targets]).T
-        same(np.mean(np.abs(np.array(told) - truth)), judged["metrics"]["mae"], "mae")
+        same(np.mean(np.abs(np.array(told) - truth)), verified["metrics"]["mae"], "mae")
         given = model.predict(rows)
     same(given, told, "predict of Python")
     if np.isnan(rows).any() or not whole:
@@ -128,7 +128,7 @@ def check_rows(run, text, separator=",", header=True, whole=True):
 
 def check_series(run, text, separator=",", header=True):
     """The same for a forecast, whose test set is a file."""
-    judged, model, errors = evaluated(run), unroll.load(str(run)), []
+    verified, model, errors = evaluated(run), unroll.load(str(run)), []
     lines = text.splitlines()
     head, rows = (lines[:1], lines[1:]) if header else ([], lines)
     metadata = model.metadata
@@ -152,4 +152,4 @@ def check_series(run, text, separator=",", header=True):
             last = np.reshape(json.loads(stream.splitlines()[-1]), (horizon, series))
             if metadata["difference"] == "0":  # a stream counts the first value as no change
                 same(last, ahead, "stream")
-    same(np.nanmean(errors), judged["metrics"]["mae"], "mae of windows")
+    same(np.nanmean(errors), verified["metrics"]["mae"], "mae of windows")

@@ -10,7 +10,7 @@
 #include "backends/vulkan/device/device.h"
 #endif
 #include "tests/support/backends.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

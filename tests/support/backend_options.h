@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::testing {
 
@@ -19,7 +19,7 @@ inline std::vector<std::string> schedules_of(const std::string& backend) {
 // So many threads, and a schedule unless it is empty.
 inline BackendOptions scheduled(int threads, const std::string& schedule, Trace* trace = nullptr) {
   BackendOptions options{.threads = threads, .trace = trace};
-  if (!schedule.empty()) options.own["schedule"] = schedule;
+  if (!schedule.empty()) options.specific["schedule"] = schedule;
   return options;
 }
 

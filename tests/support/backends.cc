@@ -11,7 +11,7 @@
 #include "tests/support/each_backend.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 
@@ -59,7 +59,7 @@ constexpr struct {
 BackendOptions with_environment(const std::string& name, BackendOptions options) {
   for (const auto& each : k_environment)
     if (const char* value = std::getenv(each.variable); value && name == each.backend)
-      options.own.emplace(each.option, value);
+      options.specific.emplace(each.option, value);
   return options;
 }
 
@@ -67,14 +67,14 @@ BackendOptions with_environment(const std::string& name, BackendOptions options)
 BackendOptions validated(BackendOptions options) {
   static const bool installed = [] {
     try {
-      make_backend(k_vulkan, {.own = {{"validation", "true"}}});
+      make_backend(k_vulkan, {.specific = {{"validation", "true"}}});
       return true;
     } catch (const Error& error) {
       std::printf("without validation: %s\n", error.what());
       return false;
     }
   }();
-  if (installed) options.own.emplace("validation", "true");
+  if (installed) options.specific.emplace("validation", "true");
   return options;
 }
 
@@ -94,7 +94,7 @@ std::vector<std::string> tested_backends() {
   return names;
 }
 
-std::vector<std::string> judged_backends() {
+std::vector<std::string> verified_backends() {
   std::vector<std::string> names = tested_backends();
   std::erase(names, k_reference);
   return names;
@@ -118,7 +118,7 @@ bool is_tested(const std::string& name) {
 bool must_refuse(const Backend& backend, const Graph& graph) {
   const std::vector<DType>& has = backend.describe().dtypes;
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    return (node.op == Op::row_group && !backend.describe().groups_rows) ||
+    return (node.op == Op::fused_reduction && !backend.describe().groups_rows) ||
            (node.body && must_refuse(backend, *node.body)) ||
            std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Type& type) {
              return std::find(has.begin(), has.end(), type.dtype) == has.end();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/tensor.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 
@@ -18,7 +18,7 @@ std::shared_ptr<const Graph> expanded(const Graph& graph);
 TensorMap run_truth(const Graph& graph, const TensorMap& inputs);
 
 // Available backends that compute, without the reference itself. After test_only() that one alone.
-std::vector<std::string> judged_backends();
+std::vector<std::string> verified_backends();
 // The same with the reference first, as a backend whose passes and memory plans are tested.
 std::vector<std::string> tested_backends();
 void test_only(const std::string& name);
@@ -31,8 +31,8 @@ bool is_tested(const std::string& name);
 // The values of the option "schedule" to try on the backend; none where it has no such option.
 std::vector<std::string> tested_schedules(const std::string& name);
 
-// Whether the graph or a body in it has values of a dtype, or row groups, that the backend does not declare: it must
-// refuse the plan.
+// Whether the graph or a body in it has values of a dtype, or fused reductions, that the backend does not declare: it
+// must refuse the plan.
 bool must_refuse(const Backend& backend, const Graph& graph);
 
 // The float dtypes that a backend declares.

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/support/compare.h"
-#include "unroll/graph.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 
@@ -36,6 +36,8 @@ struct Case {
 
 // The cases of all families, in order. Names are unique.
 const std::vector<Case>& all_cases();
+// Those that UNROLL_CASES=n asks for: every n-th, and the first case of each op. All without it.
+const std::vector<Case>& chosen_cases();
 
 // A built case: its graph, checked to have at least one output.
 std::shared_ptr<Graph> build_case(const Case& c, DType dtype);

@@ -43,7 +43,7 @@ double ulp(DType dtype, double x) {
 // Same infinities, both NaN, or equal.
 bool same_number(double a, double b) { return a == b || (a != a && b != b); }
 
-// What `wanted` is in the dtype of the judged run: beyond its range that is infinity.
+// What `wanted` is in the dtype of the verified run: beyond its range that is infinity.
 double seen_as(DType dtype, double wanted) {
   return dtype == DType::f32 ? static_cast<double>(static_cast<float>(wanted)) : wanted;
 }

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 
 // u and s below: unit roundoff of accumulation and of storage, 2^-24 for f32 and 2^-53 for f64.
-// A result stored in 16 bits is judged as f32, and besides it may be the neighbor in its format of the right number:
+// A result stored in 16 bits is verified as f32, and besides it may be the neighbor in its format of the right number:
 // 2^-7 of it for bf16, 2^-10 for f16.
 // Denormal numbers: those of f16 are normal numbers in f32, so no backend may flush them. Those of bf16 are denormal in
 // f32 as well, and may be flushed where the backend flushes.
@@ -31,7 +31,7 @@ struct Comparison {
   std::string worst;  // where and by how much, empty when all is equal
 };
 
-// `got` (of the judged run) against `wanted` (f64 reference or the same dtype). `magnitude` is used by contraction:
+// `got` (of the verified run) against `wanted` (f64 reference or the same dtype). `magnitude` is used by contraction:
 // the same graph on absolute values, which is sum |a||b|. `flushes`: the backend flushes denormal numbers, so that each
 // function in a row, or each term, may be off by the smallest normal number.
 Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,

@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::testing {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The asynchronous contract of unroll/backend.h, guarantee by guarantee.
+// The asynchronous contract of unroll/passes/backend.h, guarantee by guarantee.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::testing {
 

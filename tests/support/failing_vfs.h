@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/support/files/file_errors.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 

@@ -7,7 +7,7 @@
 #include "backends/registry.h"
 #include "tests/support/backends.h"
 #include "tests/support/simple_plan.h"
-#include "unroll/autodiff.h"
+#include "unroll/autodiff/autodiff.h"
 
 namespace unroll::testing {
 

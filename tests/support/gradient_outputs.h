@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/autodiff.h"
-#include "unroll/model.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
 
 namespace unroll::testing {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another backend that does everything as late as the contract of unroll/backend.h allows, on a thread of its own: what
-// is uploaded and run waits in a queue until a download, wait() or compile() needs it.
+// Another backend that does everything as late as the contract of unroll/passes/backend.h allows, on a thread of its
+// own: what is uploaded and run waits in a queue until a download, wait() or compile() needs it.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "core/passes/forwarding_backend.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

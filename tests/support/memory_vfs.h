@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/support/files/file_errors.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 

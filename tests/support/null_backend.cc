@@ -5,7 +5,7 @@
 
 #include "backends/common/host_buffer.h"
 #include "tests/support/strict.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/common/host_buffer.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "unroll/backend.h"
-#include "unroll/tensor.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::testing {
 

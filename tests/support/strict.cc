@@ -5,9 +5,9 @@
 #include <map>
 
 #include "tests/support/strict_memory.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
 
 namespace unroll::strict {
 
@@ -121,10 +121,10 @@ class Run {
     memory_.begin(task);
   }
 
-  // Elementwise nodes read an element before they write it, kernels of row groups what they need of a row.
+  // Elementwise nodes read an element before they write it, kernels of fused reductions what they need of a row.
   static bool may_lie_under_result(const Node& node, const Shape& operand) {
     if (is_elementwise(node.op) || node.op == Op::fused) return operand == node.outputs[0].shape;
-    if (node.op != Op::row_group) return false;
+    if (node.op != Op::fused_reduction) return false;
     for (std::size_t k = 0; k < node.outputs.size(); ++k)
       if (rows_per_sum(node, k) == 0 && operand == node.outputs[k].shape) return true;
     return false;

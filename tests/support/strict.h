@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/common/hazards.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::strict {
 
@@ -15,8 +15,8 @@ namespace unroll::strict {
 //   - each task touches the bytes that `hazards` states for it and no others, inside the memory there is
 //   - of two tasks that touch a byte, and one writes it, a path of edges says which is first: then all other orders
 //     that the edges allow give the same
-//   - results overlap operands only element by element in elementwise nodes, operands of their shape in row groups, and
-//     no other results or scratch
+//   - results overlap operands only element by element in elementwise nodes, operands of their shape in fused
+// reductions, and     no other results or scratch
 //   - inputs are overwritten only by outputs they are donated to; constants never
 //   - a scan's scratch holds the arena of its body and two copies of each state; the same holds for its body
 // At most `most` findings are listed. Throws Error(unsupported) for plans of more than k_most_bytes.

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/strict.h"
 #include "core/passes/forwarding_backend.h"
-#include "unroll/error.h"
+#include "tests/support/strict.h"
+#include "unroll/support/error.h"
 
 namespace unroll::testing {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/common/hazards.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::strict {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

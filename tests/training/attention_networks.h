@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/tasks/decode/attention_network.h"
-#include "unroll/autodiff.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
+#include "core/tasks/decode/attention_network.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::testing {
 

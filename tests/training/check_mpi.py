@@ -195,7 +195,7 @@ def check_stopped_rank(a, launcher):
               f"{launcher}: beside a stopped rank, rank {rank} ended with {codes[rank]}:\n{job.text}")
 
 
-def judge(launcher, job, victim, codes, trained):
+def verify(launcher, job, victim, codes, trained):
     """How the survivors ended: their exit codes, and whether they name the killed rank. Before the first update the
     kill may hit MPI's own start, which ends the others as it likes; they must end, and with an error."""
     kinds = []
@@ -247,7 +247,7 @@ def check_kills(a, launcher, alone):
         if killed and codes[victim] == -signal.SIGKILL:
             kills += 1
             slowest = max(slowest, time.monotonic() - moment)
-            kinds += judge(launcher, job, victim, codes, trained)
+            kinds += verify(launcher, job, victim, codes, trained)
             if kills % 10 == 0:
                 print(f"{launcher}: {kills} kills in {time.monotonic() - start:.0f} s", flush=True)
         elif codes == [0] * ranks:

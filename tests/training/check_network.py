@@ -85,7 +85,7 @@ def cut(a, hosts, folder):
     codes = job.end()
     seconds = time.monotonic() - start
     ip("-n", f"unroll{101 + victim}", "link", "set", LINK, "up")
-    kinds = mpi.judge(f"{hosts} hosts", job, victim, codes, trained=True)  # it has written a checkpoint
+    kinds = mpi.verify(f"{hosts} hosts", job, victim, codes, trained=True)  # it has written a checkpoint
     print(f"{hosts} hosts: link of rank {victim} cut, ended after {seconds:.1f} s; the others: {', '.join(kinds)}; "
           f"rank {victim} itself: {codes[victim]}", flush=True)
 

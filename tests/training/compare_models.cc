@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/support/philox.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
 
 namespace unroll::testing {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::testing {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "tests/support/memory_vfs.h"
-#include "unroll/safetensors.h"
+#include "unroll/io/safetensors.h"
 
 namespace unroll::testing {
 

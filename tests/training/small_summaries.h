@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "unroll/tasks.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll::testing {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks small enough for the reference interpreter, and the options to train them in a moment.
+// Tasks small enough for the reference interpreter, and the options to train them in a snapshot.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "unroll/ops.h"
-#include "unroll/tasks.h"
-#include "unroll/trainer.h"
+#include "unroll/ir/ops.h"
+#include "unroll/tasks/tasks.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::testing {
 

@@ -2,9 +2,9 @@
 // Loss and gradients of a task's batch from fixed parameters, to compare batches that must not differ.
 #pragma once
 
-#include "unroll/autodiff.h"
-#include "unroll/run.h"
-#include "unroll/trainer.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/passes/run.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::testing {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/training/small_tasks.h"
-#include "unroll/network.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/network.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/train/diagnose/judgement.h"
-#include "core/train/study/advice.h"
+#include "core/train/advice/advice.h"
+#include "core/train/advice/baseline_advice.h"
 #include "core/train/update/metrics.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"

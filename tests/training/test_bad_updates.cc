@@ -10,8 +10,8 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -21,12 +21,12 @@ namespace {
 const float k_inf = std::numeric_limits<float>::infinity();
 
 enum class Site { data, forward, backward, loss, weights };
-constexpr Site k_sites[] = {Site::data, Site::forward, Site::backward, Site::loss, Site::weights};
+constexpr Site k_rng_streams[] = {Site::data, Site::forward, Site::backward, Site::loss, Site::weights};
 
 // A parameter w pulled towards x. `poison` is what goes wrong when the input `bad` of a batch is 1.
 class Poisoned : public Task {
  public:
-  Site site = Site::data;
+  Site rng_stream = Site::data;
   float value = std::nanf("");
   std::int64_t from = 0, to = 0;  // batches [from, to) are bad
   bool once = false;              // only the first time that they come
@@ -38,9 +38,9 @@ class Poisoned : public Task {
     const Value w = scope.parameter("w", x.shape(), Initializer::constant(0.5));
     TaskGraph t;
     t.loss = sum(square(w - x));
-    if (site == Site::forward) t.loss = t.loss + sum(log(w * (1 - bad))) * 0.01;        // log 0
-    if (site == Site::backward) t.loss = t.loss + sum(sqrt(square(w) * (1 - bad))) * 0.01;  // sqrt' at 0
-    if (site == Site::loss) t.loss = t.loss / (1 - bad);
+    if (rng_stream == Site::forward) t.loss = t.loss + sum(log(w * (1 - bad))) * 0.01;        // log 0
+    if (rng_stream == Site::backward) t.loss = t.loss + sum(sqrt(square(w) * (1 - bad))) * 0.01;  // sqrt' at 0
+    if (rng_stream == Site::loss) t.loss = t.loss / (1 - bad);
     const Type type{DType::f32, {}};
     const Value seen = g.input("state.seen", type);
     t.states.push_back({"seen", type, seen, seen + sum(x)});
@@ -51,7 +51,7 @@ class Poisoned : public Task {
     const std::int64_t at = epoch * 8 + index;
     const bool hit = split == Split::train && at >= from && at < to && !(once && given > 0);
     if (hit && at + 1 == to) ++given;
-    const bool in_data = site == Site::data || site == Site::weights;
+    const bool in_data = rng_stream == Site::data || rng_stream == Site::weights;
     Batch b;
     b.inputs.emplace("x",
                      Tensor::from<float>({2, 2}, {1, 2, hit && in_data ? value : 3, static_cast<float>(index) / 8}));
@@ -116,7 +116,7 @@ class Growing : public Task {
 
 TEST_CASE("the first value that is not finite is named with its place") {
   struct Row {
-    Site site;
+    Site rng_stream;
     const char* says;
   };
   const Row rows[] = {{Site::data, "first 'x' is NaN at [1,0] of f32[2,2]"},
@@ -125,7 +125,7 @@ TEST_CASE("the first value that is not finite is named with its place") {
                       {Site::loss, "first in the forward pass div"}};
   for (const Row& row : rows) {
     const auto task = std::make_shared<Poisoned>();
-    task->site = row.site;
+    task->rng_stream = row.rng_stream;
     task->from = 3;
     task->to = 4;
     const std::string text = said(task, options(OnBad::skip, 6));
@@ -225,9 +225,9 @@ TEST_CASE("values that are not finite, anywhere and at any update, follow the po
   const auto rounds = static_cast<int>(testing::setting("UNROLL_INJECTIONS", 2000));
   for (int round = 0; round < rounds; ++round) {
     const auto task = std::make_shared<Poisoned>();
-    task->site = k_sites[below(5)];
+    task->rng_stream = k_rng_streams[below(5)];
     task->value = values[below(4)];
-    const bool in_weights = task->site == Site::weights;
+    const bool in_weights = task->rng_stream == Site::weights;
     const int length = in_weights ? 0 : 1 + below(4);
     task->from = 1 + below(11);  // the trainer looks at batch 0 before it starts
     task->to = task->from + length;

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "frontends/tasks/decode/beam_search.h"
+#include "core/tasks/decode/beam_search.h"
 
 using namespace unroll;
 

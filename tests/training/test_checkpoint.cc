@@ -8,7 +8,7 @@
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

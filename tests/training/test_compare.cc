@@ -8,18 +8,18 @@
 #include <cstdio>
 #include <random>
 
-#include "core/train/diagnose/compare_run.h"
-#include "core/train/diagnose/exposed_values.h"
 #include "core/train/update/control.h"
+#include "core/train/verify/compare_run.h"
+#include "core/train/verify/exposed_values.h"
 #include "tests/support/backends.h"
 #include "tests/support/failing_vfs.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/setting.h"
 #include "tests/training/compare_models.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -45,7 +45,7 @@ struct Backends {
   std::vector<Backend*> list;
 };
 std::vector<std::string> all_backends() {
-  std::vector<std::string> names = judged_backends();
+  std::vector<std::string> names = verified_backends();
   names.insert(names.begin(), "reference");
   return names;
 }
@@ -71,9 +71,9 @@ TEST_CASE("twelve models agree on every backend in results, gradients and traini
       CHECK(r.losses.size() == 3);
       if (r.backend == "reference") continue;
       CHECK(r.nodes.nodes > 0);
-      std::printf("%s on %s: %zu results, %lld nodes (%lld not judged), at most %.1f %% of the allowed error\n",
+      std::printf("%s on %s: %zu results, %lld nodes (%lld not verified), at most %.1f %% of the allowed error\n",
                   model.name.c_str(), r.backend.c_str(), r.results.size(), static_cast<long long>(r.nodes.nodes),
-                  static_cast<long long>(r.nodes.unjudged), 100 * tightest(r));
+                  static_cast<long long>(r.nodes.unverified), 100 * tightest(r));
     }
   }
 }
@@ -140,7 +140,7 @@ struct Faults {
 };
 Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto judge = make_backend("reference");
+  const auto verifier = make_backend("reference");
   const std::vector<ComparedModel> models = compare_models();
   Faults counts;
   for (std::uint64_t k = 0; k < n; ++k) {
@@ -149,8 +149,8 @@ Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) 
     auto inner = make_backend(name, {.threads = 1});
     const KernelFault fault = drawn_fault(*model.task, *inner, options, random);
     FaultyBackend faulty(std::move(inner), fault);
-    Backend* const list[] = {judge.get(), &faulty};
-    const Comparison c = compare_task(*model.task, list, *judge, options);
+    Backend* const list[] = {verifier.get(), &faulty};
+    const Comparison c = compare_task(*model.task, list, *verifier, options);
     const BackendResult& r = c.backends[1];
     const bool named = r.nodes.fault && r.nodes.fault->path == fault.path;
     ++counts.tried;
@@ -165,7 +165,7 @@ Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) 
 }
 
 TEST_CASE("a named node is saved with its operands and gives the right result on its own") {
-  const auto judge = make_backend("reference");
+  const auto verifier = make_backend("reference");
   const ComparedModel model = compare_models()[2];
   std::mt19937_64 random(3);
   int replayed = 0;
@@ -174,8 +174,8 @@ TEST_CASE("a named node is saved with its operands and gives the right result on
     const CompareOptions options = options_of(k);
     const KernelFault broken = drawn_fault(*model.task, *inner, options, random);
     FaultyBackend faulty(std::move(inner), broken);
-    Backend* const list[] = {judge.get(), &faulty};
-    const Comparison c = compare_task(*model.task, list, *judge, options);
+    Backend* const list[] = {verifier.get(), &faulty};
+    const Comparison c = compare_task(*model.task, list, *verifier, options);
     const auto& fault = c.backends[1].nodes.fault;
     REQUIRE(fault);
     if (!fault->graph) continue;
@@ -198,7 +198,7 @@ TEST_CASE("a named node is saved with its operands and gives the right result on
 }
 
 TEST_CASE("a wrong plan whose nodes are right is noticed and said to be that") {
-  const auto judge = make_backend("reference");
+  const auto verifier = make_backend("reference");
   const ComparedModel model = compare_models()[0];
   auto inner = make_backend("cpu", {.threads = 1});
   std::mt19937_64 random(1);
@@ -209,8 +209,8 @@ TEST_CASE("a wrong plan whose nodes are right is noticed and said to be that") {
                         [](const NamedValue& o) { return o.name.starts_with(k_exposed); });
   };
   FaultyBackend faulty(std::move(inner), fault);
-  Backend* const list[] = {judge.get(), &faulty};
-  const Comparison c = compare_task(*model.task, list, *judge, options_of(1));
+  Backend* const list[] = {verifier.get(), &faulty};
+  const Comparison c = compare_task(*model.task, list, *verifier, options_of(1));
   CHECK(!c.agrees());
   CHECK(!c.backends[1].nodes.fault);
   CHECK(c.backends[1].difference.find("Each node gives what it must of its operands") != std::string::npos);
@@ -236,7 +236,7 @@ TEST_CASE("whatever fails on the disk while a node is saved is an error") {
 }
 
 TEST_CASE("a broken kernel is noticed and its node is named") {
-  for (const std::string& name : judged_backends()) {
+  for (const std::string& name : verified_backends()) {
     const Faults f = try_faults(name, setting("UNROLL_FAULTS", 12), setting("UNROLL_SEED", 1));
     std::printf("%s: of %llu faults %llu were noticed and %llu named right\n", name.c_str(),
                 static_cast<unsigned long long>(f.tried), static_cast<unsigned long long>(f.noticed),

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/decode/pair_text.h"
+#include "core/tasks/decode/pair_text.h"
 #include "tests/training/attention_networks.h"
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"

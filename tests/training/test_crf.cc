@@ -12,10 +12,10 @@
 #include "tests/support/each_backend.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "tests/support/setting.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -7,13 +7,13 @@
 #include <numeric>
 #include <string>
 
-#include "frontends/data/batch/shuffle.h"
-#include "frontends/data/batch/streams.h"
-#include "frontends/data/table/csv.h"
-#include "frontends/data/table/series_rows.h"
-#include "frontends/data/table/windows.h"
-#include "frontends/data/text/text.h"
-#include "unroll/error.h"
+#include "core/data/batch/shuffle.h"
+#include "core/data/batch/streams.h"
+#include "core/data/table/csv.h"
+#include "core/data/table/series_rows.h"
+#include "core/data/table/windows.h"
+#include "core/data/text/text.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

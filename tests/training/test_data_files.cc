@@ -5,12 +5,12 @@
 #include <cmath>
 #include <set>
 
-#include "frontends/data/file/gzip.h"
-#include "frontends/data/dates/date_format.h"
-#include "frontends/data/text/documents.h"
-#include "frontends/data/text/pairs.h"
+#include "core/data/corpus/documents.h"
+#include "core/data/corpus/pairs.h"
+#include "core/data/dates/date_format.h"
+#include "core/data/file/gzip.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace {
 

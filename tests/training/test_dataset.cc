@@ -6,9 +6,9 @@
 #include <numeric>
 #include <set>
 
-#include "unroll/error.h"
-#include "unroll/network.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/network.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

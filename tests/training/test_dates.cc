@@ -5,12 +5,12 @@
 
 #include <sstream>
 
-#include "frontends/data/dates/date_format.h"
-#include "frontends/data/dates/date_words.h"
-#include "frontends/data/table/series_rows.h"
-#include "unroll/error.h"
-#include "unroll/tasks.h"
-#include "unroll/trained/predict_tables.h"
+#include "core/data/dates/date_format.h"
+#include "core/data/dates/date_words.h"
+#include "core/data/table/series_rows.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/predict_tables.h"
+#include "unroll/tasks/tasks.h"
 
 namespace {
 
@@ -394,7 +394,7 @@ TEST_CASE("dates that are spread over columns are refused with the way out") {
 TEST_CASE("business days are warned of with the setting") {
   std::string csv = "date,v\n", daily = "date,v\n", sundays = "date,v\n";
   for (int d = 0; d < 40; ++d) {
-    const Moment at{midnight(2024, 1, 1)->micros + d * k_day};  // a Monday
+    const Timestamp at{midnight(2024, 1, 1)->micros + d * k_day};  // a Monday
     const std::string row = date_text(at, date_readings("2024-01-01")[0].format) + ",1\n";
     if (d % 7 < 5) csv += row;
     if (d % 7 < 6) sundays += row;

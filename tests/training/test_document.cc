@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/text/documents.h"
+#include "core/data/corpus/documents.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -64,7 +64,7 @@ TEST_CASE("the hierarchy learns what one sentence of a document says, with every
     trainer.fit();
     CHECK(trainer.evaluate(Split::test).metrics.at("accuracy") > 0.9);
     CHECK(task->baselines(Split::test).at("naive_bayes").at("accuracy") < 0.9);
-    DocumentReader reader(task->metadata(), trainer.parameters(), *backend);
+    DocumentClassifier reader(task->metadata(), trainer.parameters(), *backend);
     CHECK(reader.label("A there red thing. A here blue thing.") == "blue");
     CHECK(reader.label(" . ").empty());
     const auto seen = reader.attention("A there red thing. A here blue thing.").sentences;

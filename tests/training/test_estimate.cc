@@ -9,12 +9,12 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/settling.h"
-#include "core/train/study/estimate.h"
+#include "core/train/device/estimate.h"
 #include "tests/support/around_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/sanitizers.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -9,8 +9,8 @@
 
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

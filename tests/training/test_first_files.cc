@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "unroll/error.h"
-#include "unroll/tasks.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 using namespace unroll;
 

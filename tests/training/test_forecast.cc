@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/tasks/common/task_parts.h"
+#include "core/tasks/common/task_parts.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/data/data_check.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
-#include "unroll/trained/predict_tables.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/predict_tables.h"
 
 using namespace unroll;
 using namespace unroll::testing;

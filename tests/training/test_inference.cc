@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/trained/inference.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/inference.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/tokens/lexicon.h"
-#include "frontends/tasks/common/class_metrics.h"
+#include "core/data/tokens/lexicon.h"
+#include "core/tasks/common/class_metrics.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

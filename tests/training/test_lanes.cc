@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/decode/lanes.h"
-#include "unroll/error.h"
+#include "core/tasks/decode/lanes.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/batch/buckets.h"
-#include "frontends/data/tokens/tokens.h"
-#include "frontends/tasks/common/split_buckets.h"
+#include "core/data/batch/buckets.h"
+#include "core/data/tokens/tokens.h"
+#include "core/tasks/common/split_buckets.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

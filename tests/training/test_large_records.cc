@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/batch/records.h"
+#include "core/data/batch/records.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -8,13 +8,13 @@
 #include <functional>
 #include <string>
 
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "tests/support/late_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/stream.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -181,13 +181,13 @@ TEST_CASE("a step whose run fails late says so, and can be repeated") {
 }
 
 TEST_CASE("a late backend agrees with one on time node by node, exactly") {
-  const auto plain = cpu(), judge = make_backend("reference");
+  const auto plain = cpu(), verifier = make_backend("reference");
   LateBackend late(cpu());
   Backend* const backends[] = {plain.get(), &late};
   CompareOptions options;
   options.updates = 2;
   options.nodes = true;
-  const Comparison c = compare_task(*small_language_model(), backends, *judge, options);
+  const Comparison c = compare_task(*small_language_model(), backends, *verifier, options);
   REQUIRE(c.backends.size() == 2);
   REQUIRE(!c.backends[1].results.empty());
   for (const ResultCheck& r : c.backends[1].results) CHECK_MESSAGE(r.achieved == 0, r.name);

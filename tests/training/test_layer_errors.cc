@@ -4,9 +4,9 @@
 
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/network.h"
-#include "unroll/stream.h"
+#include "unroll/model/network.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

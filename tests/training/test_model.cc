@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/support/crc32c.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 
@@ -204,7 +204,7 @@ TEST_CASE("dropout acts in training only") {
     o.dropout = 0.5;
     recurrent_model(scope, x, o);
     CHECK(static_cast<bool>(graph.find_input("key")) == training);
-    CHECK(scope.next_site() == (training ? 2 : 0));  // one site for each gap between layers
+    CHECK(scope.next_rng_stream() == (training ? 2 : 0));  // one rng_stream for each gap between layers
   }
 }
 

@@ -5,13 +5,13 @@
 
 #include <cmath>
 
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "core/train/update/schedule.h"
 #include "tests/support/each_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -7,8 +7,8 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/network.h"
+#include "unroll/model/network.h"
+#include "unroll/support/error.h"
 #include "unroll/train/optimizer.h"
 
 using namespace unroll;

@@ -6,13 +6,13 @@
 #include <functional>
 
 #include "core/passes/passes.h"
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "core/train/update/update_graph.h"
 #include "tests/support/gradient_outputs.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/trained/examples.h"
-#include "unroll/predict.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/examples.h"
+#include "unroll/tasks/predict.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -108,11 +108,11 @@ TEST_CASE("a batch of documents has the labels of each by itself; probabilities 
   o.model.hidden = 5;
   o.embedding = 4;
   const Trained m(make_document(o, text, "t"));
-  DocumentReader reader(m.metadata, m.parameters, *m.backend);
+  DocumentClassifier reader(m.metadata, m.parameters, *m.backend);
   std::vector<std::string> texts = mixed_lines();
   for (std::size_t i = 0; i < texts.size(); i += 3) texts[i] += ". And here. w1 w2";
   const auto many = reader.predict(texts, 0);
-  std::vector<DocumentReader::Result> single;
+  std::vector<DocumentClassifier::Result> single;
   for (const std::string& one : texts) single.push_back(reader.predict({&one, 1}, 0)[0]);
   check_same(many, single, [](const auto& a, const auto& b) {
     bool same = a.labels.size() == b.labels.size() && a.words == b.words && a.unknown == b.unknown;

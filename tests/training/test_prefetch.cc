@@ -5,9 +5,9 @@
 #include <chrono>
 #include <thread>
 
-#include "core/train/loop/prefetch.h"
+#include "core/train/device/prefetch.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

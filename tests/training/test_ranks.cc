@@ -14,8 +14,8 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/training/run_files.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/communicator.h"
-#include "unroll/error.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;
@@ -332,7 +332,7 @@ TEST_CASE("the gradients of a layer travel before the loops of the layers below 
     o.embedding = 64;
     const auto task = small_language_model(o);
     const Batch batch = task->example(0);
-    const UpdateRecipe recipe{TrainerOptions{}};
+    const UpdateConfig recipe{TrainerOptions{}};
     Graph graph;
     Scope scope(graph, /*training=*/true);
     task->build(scope, batch);

@@ -9,12 +9,12 @@
 #include "core/support/text/exact_text.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/error.h"
-#include "unroll/predict.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
-#include "unroll/trained/inference.h"
-#include "unroll/trained/predict_tables.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/inference.h"
+#include "unroll/tasks/predict.h"
+#include "unroll/tasks/predict_tables.h"
 
 using namespace unroll;
 using namespace unroll::testing;

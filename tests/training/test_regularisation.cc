@@ -11,9 +11,9 @@
 #include "tests/support/compare.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

@@ -9,7 +9,7 @@
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

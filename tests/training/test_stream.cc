@@ -5,10 +5,10 @@
 #include <cmath>
 #include <string>
 
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
-#include "unroll/tasks.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 using namespace unroll;
 

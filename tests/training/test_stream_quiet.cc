@@ -11,7 +11,7 @@
 #include <new>
 
 #include "tests/support/sanitizers.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
 
 #if defined(__linux__)
 #include <dlfcn.h>

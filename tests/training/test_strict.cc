@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <ranges>
 
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "core/train/update/control.h"
 #include "tests/support/each_backend.h"
 #include "tests/support/strict_backend.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/run.h"
-#include "unroll/stream.h"
+#include "unroll/model/stream.h"
+#include "unroll/passes/run.h"
 
 using namespace unroll;
 using namespace unroll::testing;

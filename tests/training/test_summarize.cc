@@ -6,16 +6,16 @@
 #include <cmath>
 #include <string>
 
-#include "frontends/tasks/decode/attention_network.h"
-#include "frontends/tasks/decode/pair_text.h"
+#include "core/tasks/decode/attention_network.h"
+#include "core/tasks/decode/pair_text.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/training/attention_networks.h"
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
 #include "unroll/data/data_check.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

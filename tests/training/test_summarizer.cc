@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/decode/beam_search.h"
-#include "frontends/tasks/decode/lanes.h"
-#include "frontends/tasks/decode/pair_text.h"
+#include "core/tasks/decode/beam_search.h"
+#include "core/tasks/decode/lanes.h"
+#include "core/tasks/decode/pair_text.h"
 #include "tests/training/held_memory.h"
 #include "tests/training/small_summaries.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/text_scorer.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

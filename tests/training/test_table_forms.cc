@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/table/csv.h"
-#include "frontends/data/table/first_rows.h"
+#include "core/data/table/csv.h"
+#include "core/data/table/first_rows.h"
 #include "unroll/data/data_check.h"
-#include "unroll/error.h"
-#include "unroll/tasks.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 using namespace unroll;
 

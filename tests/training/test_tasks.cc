@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/common/pooling.h"
-#include "frontends/tasks/language_model/sampling.h"
+#include "core/tasks/common/pooling.h"
+#include "core/tasks/language_model/sampling.h"
 #include "tests/support/each_backend.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

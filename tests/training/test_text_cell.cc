@@ -8,13 +8,13 @@
 #include <sstream>
 #include <string>
 
-#include "frontends/model/cells/text_cell.h"
-#include "frontends/tasks/common/task_parts.h"
+#include "core/model/cells/text_cell.h"
+#include "core/tasks/common/task_parts.h"
 #include "tests/support/each_backend.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/run.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

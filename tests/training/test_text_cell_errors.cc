@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "frontends/model/cells/text_cell.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
+#include "core/model/cells/text_cell.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/data/batch/buckets.h"
-#include "frontends/data/file/lines.h"
-#include "frontends/data/tokens/lexicon.h"
-#include "unroll/error.h"
+#include "core/data/batch/buckets.h"
+#include "core/data/file/lines.h"
+#include "core/data/tokens/lexicon.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/data/tokens/tokenizer.h"
-#include "unroll/error.h"
+#include "core/data/tokens/tokenizer.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 

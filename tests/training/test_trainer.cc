@@ -5,12 +5,12 @@
 #include <limits>
 #include <string>
 
-#include "core/train/loop/device_model.h"
+#include "core/train/device/device_model.h"
 #include "core/train/update/optimizer.h"
 #include "core/train/update/update_graph.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

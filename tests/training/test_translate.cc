@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/decode/beam_search.h"
+#include "core/tasks/decode/beam_search.h"
 #include "tests/training/small_tasks.h"
 #include "tests/training/task_gradients.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

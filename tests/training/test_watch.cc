@@ -11,7 +11,7 @@
 #include "tests/support/each_backend.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 using namespace unroll;
 using namespace unroll::testing;

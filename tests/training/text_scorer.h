@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "frontends/tasks/decode/pair_text.h"
+#include "core/tasks/decode/pair_text.h"
 #include "tests/training/small_tasks.h"
-#include "unroll/trained/inference.h"
-#include "unroll/network.h"
+#include "unroll/model/network.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::testing {
 

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recurrent composite (rnn, gru, lstm), or the gradient of one, as numbers: for backends that claim it whole.
-// T time, B batch, I input of the layer, H hidden, P output (projection, or H), G gates, L layers, D directions.
+// Sizes of a recurrent composite (rnn, gru, lstm) or of its gradient, for backends that claim the whole node. T time, B
+// batch, I input of the layer, H hidden, P output (projection, or H), G gates, L layers, D directions.
 #pragma once
 
 #include <cstdint>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::common {
 
-// What a node says, or the node that a gradient node is of.
+// Sizes of a node, or of the forward node of a gradient node.
 struct Recurrent {
   Op cell;  // rnn, gru, lstm
   DType dtype;
-  DType format;  // in which a kernel keeps operands of products: f32, or a 16-bit format
+  DType format;  // of matmul operands in a kernel: f32, or a 16-bit format
   std::int64_t T, B, I, H, P, L, D;
   bool bias, relu, reset_after, projects, peephole, lengths;
   double dropout;
   std::size_t n_inputs;         // of the forward node
-  std::size_t first_parameter;  // among them
+  std::size_t first_parameter;  // index of the first one among them
   std::size_t n_parameters;     // of one layer and direction
 
   std::int64_t gates() const { return cell == Op::lstm ? 4 : cell == Op::gru ? 3 : 1; }
@@ -27,7 +27,7 @@ struct Recurrent {
   std::int64_t width_in(std::int64_t layer) const { return layer == 0 ? I : D * P; }
   std::size_t x_elements() const { return static_cast<std::size_t>(T * B * I); }
   std::size_t y_elements() const { return static_cast<std::size_t>(T * B * D * P); }
-  std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // of all layers
+  std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // all layers
   std::size_t c_elements() const { return static_cast<std::size_t>(L * D * B * H); }  // likewise
   std::size_t y_bytes() const { return y_elements() * dtype_bytes(format); }
   friend bool operator==(const Recurrent&, const Recurrent&) = default;
@@ -45,7 +45,7 @@ enum class Parameter : std::uint8_t {
   weight_cf,
   weight_co
 };
-// Position among the parameters of one layer and direction, or -1 when this one is absent.
+// Returns the position among the parameters of one layer and direction, or -1 if the parameter is absent.
 int position_of(const Recurrent& r, Parameter parameter);
 
 }  // namespace unroll::common

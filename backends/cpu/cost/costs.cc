@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::cpu {
 
@@ -14,12 +14,12 @@ double elements(const Type& type) { return static_cast<double>(type.shape.elemen
 double bytes(const Type& type) { return static_cast<double>(type.bytes()); }
 double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : static_cast<double>(shape[shape.rank() - 1]); }
 
-// Values that are other names of memory, where storage says so.
+// Ops whose result may be a view, depending on its storage.
 bool may_be_view(Op op) {
   return op == Op::reshape || op == Op::slice || op == Op::broadcast || op == Op::transpose || op == Op::stop_gradient;
 }
 
-// What an elementwise node or group computes.
+// Calls f for each elementwise operation of a node or group.
 template <class F>
 void for_each_operation(const Node& node, F&& f) {
   if (node.op != Op::fused) return f(node);
@@ -29,8 +29,8 @@ void for_each_operation(const Node& node, F&& f) {
 
 }  // namespace
 
-Costs::Costs(const Rates& rates, const Plan& plan, const LoopPlace* loop)
-    : rates_(rates), plan_(plan), loop_(loop ? *loop : LoopPlace{}), in_loop_(loop != nullptr) {
+Costs::Costs(const MachineModel& machine, const Plan& plan, const LoopPlace* loop)
+    : machine_(machine), plan_(plan), loop_(loop ? *loop : LoopPlace{}), in_loop_(loop != nullptr) {
   double sum = 0;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(plan.graph->nodes().size()); ++i) {
     touched_.push_back(sum);
@@ -58,7 +58,7 @@ bool Costs::is_call(std::int32_t id) const {
   return true;
 }
 
-// ---- where values lie
+// ---- reuse distances
 
 double Costs::distance(const ValueId& value, std::int32_t reader) const {
   ValueId origin = value;
@@ -70,25 +70,25 @@ double Costs::distance(const ValueId& value, std::int32_t reader) const {
   return touched_[static_cast<std::size_t>(reader)] - touched_[static_cast<std::size_t>(origin.node)];
 }
 
-// Memory of the arena takes turns: what lies there now was touched a good part of the arena ago.
+// Arena memory is reused, so an output's memory was last touched at most about two arena sizes ago.
 double Costs::output_distance(const ValueId& value) const {
   const Storage& s = storage(value);
   if (s.place != Storage::Place::output) return std::min(touched_.back(), 2 * static_cast<double>(plan_.arena_bytes));
   return in_loop_ && s.index >= loop_.n_states ? loop_.stack_distance : touched_.back();
 }
 
-Rates::Bytes Costs::bytes_at(double distance, int parts) const {
-  // Of a cache's size: all is found up to the one, nothing from the other on.
+MachineModel::Bytes Costs::bytes_at(double distance, int parts) const {
+  // Fractions of a cache's size: all data is found up to k_surely, none above k_hardly.
   constexpr double k_surely = 0.7, k_hardly = 1.5;
-  Rates::Bytes sum{0, 0};
+  MachineModel::Bytes sum{0, 0};
   double left = 1;
   for (std::size_t level = 0; level < k_n_levels; ++level) {
-    const bool own = level + 2 < k_n_levels;  // each core has one
-    const double filled = distance / (own ? parts : 1) / static_cast<double>(rates_.cache_bytes[level]);
+    const bool own = level + 2 < k_n_levels;  // each core has a private one
+    const double filled = distance / (own ? parts : 1) / static_cast<double>(machine_.cache_bytes[level]);
     const bool last = level + 1 == k_n_levels;
     const double found =
         last ? left : std::min(left, std::clamp((k_hardly - filled) / (k_hardly - k_surely), 0.0, 1.0));
-    const Rates::Bytes& bytes = (parts > 1 ? rates_.all : rates_.one)[level];
+    const MachineModel::Bytes& bytes = (parts > 1 ? machine_.all : machine_.one)[level];
     sum.read_ns += found * bytes.read_ns;
     sum.write_ns += found * bytes.write_ns;
     left -= found;
@@ -96,7 +96,7 @@ Rates::Bytes Costs::bytes_at(double distance, int parts) const {
   return sum;
 }
 
-// By all parts together, each its share.
+// Time of all workers together, each its share.
 double Costs::read_ns(std::int32_t id, std::size_t input, int parts) const {
   const ValueId& value = plan_.graph->node(id).inputs[input];
   return bytes(type(value)) * bytes_at(distance(value, id), parts).read_ns / parts;
@@ -116,7 +116,7 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   place.n_states = layout.n_states;
   place.first_constant = layout.n_states + layout.n_sequences;
   place.stack_distance = touched_.back();
-  double step = 0;  // what one step touches
+  double step = 0;  // bytes that one step touches
   const Graph& body = *plan_.bodies[static_cast<std::size_t>(scan)]->graph;
   for (const Node& inner : body.nodes())
     if (inner.op != Op::input && inner.op != Op::constant)
@@ -131,7 +131,7 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   return place;
 }
 
-// ---- products
+// ---- matmul
 
 bool Costs::is_packed(const Node& product) const {
   if (product.attributes.get<bool>("transpose_a")) return false;
@@ -141,9 +141,9 @@ bool Costs::is_packed(const Node& product) const {
          type(product.inputs[1]).shape.rank() == 2;
 }
 
-// Rows of tiles of equal height over each panel; the first ones fetch it.
-double Costs::tiles_ns(const Rates::Products& products, double m, double n, double k) const {
-  constexpr double k_row_blocks = 20;  // tiles that follow each other on one panel
+// Row tiles of equal height over each panel; the first ones fetch the panel.
+double Costs::tiles_ns(const MachineModel::Products& products, double m, double n, double k) const {
+  constexpr double k_row_blocks = 20;  // consecutive tiles on one panel
   if (m < 1 || n < 1) return 0;
   const double panels = std::ceil(n / products.panel_columns), tiles = std::ceil(m / products.tile_rows);
   const double blocks = std::ceil(tiles / k_row_blocks);
@@ -161,7 +161,7 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
   constexpr double k_rows_for_dots = 4, k_enough_rows = 64;
   const Node& node = plan_.graph->node(id);
   const DType dtype = type(node.inputs[0]).dtype;
-  const Rates::Products& products = rates_.products(dtype);
+  const MachineModel::Products& products = machine_.products(dtype);
   const double size = static_cast<double>(dtype_bytes(dtype));
   const Shape &a = type(node.inputs[0]).shape, &b = type(node.inputs[1]).shape, &c = node.outputs[0].shape;
   bool turn_a = node.attributes.get<bool>("transpose_a"), turn_b = node.attributes.get<bool>("transpose_b");
@@ -178,7 +178,7 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
                                                           : 1;
     const double sharing = share == Share::columns || share == Share::calls ? parts : 1;
     const double weights = n * k * products.element_bytes / sharing;
-    const double fetched = weights * std::max(0.0, bytes_at(weights, 1).read_ns - rates_.one[1].read_ns);
+    const double fetched = weights * std::max(0.0, bytes_at(weights, 1).read_ns - machine_.one[1].read_ns);
     const double tiles = share == Share::rows   ? tiles_ns(products, std::ceil(m / parts), n, k)
                          : share == Share::none ? tiles_ns(products, m, n, k)
                                                 : tiles_ns(products, m, std::ceil(n / parts), k);
@@ -193,13 +193,13 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
   }
   if (share == Share::none) parts = 1;
   const double panels = std::ceil(n / products.panel_columns);
-  if (!is_half(dtype) && !turn_a && turn_b && m <= k_rows_for_dots) return batch * m * n * k * rates_.dot_ns / parts;
+  if (!is_half(dtype) && !turn_a && turn_b && m <= k_rows_for_dots) return batch * m * n * k * machine_.dot_ns / parts;
   if (!is_half(dtype) && !turn_a && !turn_b && m <= 2 * products.tile_rows)
     return batch * tiles_ns(products, m, std::ceil(panels / parts) * products.panel_columns, k);
   const bool batch_shared = batch >= parts && batch > 1;
   const double sharers = batch_shared ? 1 : parts;
   const bool by_rows = m >= k_enough_rows * sharers || panels < sharers;
-  const double beyond_l2 = bytes_at(distance(node.inputs[1], id), parts).read_ns - rates_.one[1].read_ns;
+  const double beyond_l2 = bytes_at(distance(node.inputs[1], id), parts).read_ns - machine_.one[1].read_ns;
   double ns = n * k *
               ((turn_b ? products.pack_transposed_ns : products.pack_ns) + size * std::max(0.0, beyond_l2)) / sharers;
   ns += by_rows ? tiles_ns(products, std::ceil(m / sharers), n, k)
@@ -212,34 +212,34 @@ double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
 double Costs::pack_ns(std::int32_t id, int parts) const {
   const Node& node = plan_.graph->node(id);
   if (node.op != Op::matmul || !is_packed(node) || plan_.graph->node(node.inputs[1].node).op == Op::constant) return 0;
-  const Rates::Products& products = rates_.products(type(node.inputs[0]).dtype);
+  const MachineModel::Products& products = machine_.products(type(node.inputs[0]).dtype);
   const double each = node.attributes.get<bool>("transpose_b") ? products.pack_transposed_ns : products.pack_ns;
   return elements(type(node.inputs[1])) * each / parts;
 }
 
-// ---- all else
+// ---- other calls
 
 double Costs::elementwise_ns(const Node& node, double rows, double columns) const {
   constexpr double k_most_tile = 1024;
   const double all = rows * columns;
-  if (all == 0) return rates_.program_ns;
+  if (all == 0) return machine_.program_ns;
   double each = 0, operations = 0;
   for_each_operation(node, [&](const Node& operation) {
     const double wide = operation.outputs[0].dtype == DType::f64 ? 2 : 1;
-    each += wide * rates_.element_ns[static_cast<std::size_t>(operation.op)];
+    each += wide * machine_.element_ns[static_cast<std::size_t>(operation.op)];
     ++operations;
   });
-  for (const ValueId& in : node.inputs)  // one element for each row, or for all
-    if (elements(type(in)) > 1 && columns_of(type(in).shape) == 1 && columns > 1) each += rates_.splat_ns;
+  for (const ValueId& in : node.inputs)  // one element for each row, or one for all
+    if (elements(type(in)) > 1 && columns_of(type(in).shape) == 1 && columns > 1) each += machine_.splat_ns;
   const double across = columns / std::ceil(columns / k_most_tile);
   const double tile = std::min(all, across * std::max(1.0, std::floor(k_most_tile / across)));
   const double operands = static_cast<double>(node.inputs.size() + node.outputs.size());
-  return rates_.program_ns + all * each + all / across * operations * rates_.row_ns +
-         std::ceil(all / tile) * (operations * rates_.operation_ns + operands * rates_.operand_ns);
+  return machine_.program_ns + all * each + all / across * operations * machine_.row_ns +
+         std::ceil(all / tile) * (operations * machine_.operation_ns + operands * machine_.operand_ns);
 }
 
-// Of the slowest part; each operation of a block is a call.
-double Costs::row_group_ns(const Node& node, int parts) const {
+// Time of the slowest worker. Each operation on a block is a call.
+double Costs::fused_reduction_ns(const Node& node, int parts) const {
   constexpr double k_tile_elements = 6 * 1024, k_live_values = 8;
   const Graph& body = *node.body;
   const Type& first = body.type(body.outputs()[0].value);
@@ -253,13 +253,13 @@ double Costs::row_group_ns(const Node& node, int parts) const {
     if (kind == OpKind::move) continue;
     ++operations;
     if (kind == OpKind::reduce)
-      each += rates_.line_call_ns + columns_of(body.type(inner.inputs[0]).shape) * wide * rates_.line_ns;
-    else each += columns * wide * rates_.element_ns[static_cast<std::size_t>(inner.op)];
+      each += machine_.line_call_ns + columns_of(body.type(inner.inputs[0]).shape) * wide * machine_.line_ns;
+    else each += columns * wide * machine_.element_ns[static_cast<std::size_t>(inner.op)];
   }
   const double block = std::max(1.0, k_tile_elements / (k_live_values * widest));
   const double operands = static_cast<double>(node.inputs.size() + node.outputs.size());
-  return rates_.program_ns + rows * (each + operations * rates_.row_ns) +
-         std::ceil(rows / block) * (operations * rates_.operation_ns + operands * rates_.operand_ns);
+  return machine_.program_ns + rows * (each + operations * machine_.row_ns) +
+         std::ceil(rows / block) * (operations * machine_.operation_ns + operands * machine_.operand_ns);
 }
 
 double Costs::other_ns(std::int32_t id) const {
@@ -272,49 +272,49 @@ double Costs::other_ns(std::int32_t id) const {
       const Ints axes =
           node.op == Op::argmax ? Ints{node.attributes.get<std::int64_t>("axis")} : node.attributes.get<Ints>("axes");
       const bool lines = x.rank() > 0 && std::find(axes.begin(), axes.end(), x.rank() - 1) != axes.end();
-      return lines ? in * rates_.line_ns + in / std::max(1.0, columns_of(x)) * rates_.line_call_ns
-                   : in * rates_.rows_ns;
+      return lines ? in * machine_.line_ns + in / std::max(1.0, columns_of(x)) * machine_.line_call_ns
+                   : in * machine_.rows_ns;
     }
-    case OpKind::random: return out * rates_.random_ns;
+    case OpKind::random: return out * machine_.random_ns;
     case OpKind::move: {
       const Ints* order = node.op == Op::transpose ? &node.attributes.get<Ints>("permutation") : nullptr;
       const bool across = order && !order->empty() && order->back() + 1 != static_cast<std::int64_t>(order->size());
-      if (across) return out * rates_.cross_ns;
+      if (across) return out * machine_.cross_ns;
       double lines = 0;
       for (const ValueId& piece : node.inputs)
         lines += std::min(elements(type(piece)), out) /
                  std::max(1.0, std::min(columns_of(type(piece).shape), columns_of(node.outputs[0].shape)));
-      return out * rates_.copy_ns + lines * rates_.copy_line_ns;
+      return out * machine_.copy_ns + lines * machine_.copy_line_ns;
     }
     default: {
       double all = 0;
       for (const Type& output : node.outputs) all += elements(output);
-      return (all + (node.op == Op::scatter_add ? in : 0)) * rates_.copy_ns;
+      return (all + (node.op == Op::scatter_add ? in : 0)) * machine_.copy_ns;
     }
   }
 }
 
 double Costs::copy_ns(const Type& result, std::int32_t output, int parts) const {
   const double there = in_loop_ && output >= loop_.n_states ? loop_.stack_distance : touched_.back();
-  return (elements(result) * rates_.copy_ns + bytes(result) * bytes_at(there, parts).write_ns) / parts;
+  return (elements(result) * machine_.copy_ns + bytes(result) * bytes_at(there, parts).write_ns) / parts;
 }
 
 double Costs::call_ns(std::int32_t id, Share share, int parts) const {
   if (!is_call(id)) return 0;
   const Node& node = plan_.graph->node(id);
-  if (op_info(node.op).tier == OpTier::composite || node.op == Op::gradient) return 0;  // another library's
+  if (op_info(node.op).tier == OpTier::composite || node.op == Op::gradient) return 0;  // another library's kernel
   if (share == Share::none) parts = 1;
   double touch = write_ns(id, parts);
-  // What becomes of the second operand of a product is part of its time.
+  // The matmul time includes reading the second operand.
   const std::size_t n_read = node.op == Op::matmul ? 1 : node.inputs.size();
   for (std::size_t i = 0; i < n_read; ++i) touch += read_ns(id, i, parts);
-  if (node.op == Op::matmul) return rates_.call_ns + matmul_ns(id, share, parts) + touch;
-  if (node.op == Op::row_group) return rates_.call_ns + row_group_ns(node, parts) + touch;
-  if (node.op != Op::fused && !is_elementwise(node.op)) return rates_.call_ns + other_ns(id) / parts + touch;
+  if (node.op == Op::matmul) return machine_.call_ns + matmul_ns(id, share, parts) + touch;
+  if (node.op == Op::fused_reduction) return machine_.call_ns + fused_reduction_ns(node, parts) + touch;
+  if (node.op != Op::fused && !is_elementwise(node.op)) return machine_.call_ns + other_ns(id) / parts + touch;
   const double columns = columns_of(node.outputs[0].shape), rows = elements(node.outputs[0]) / std::max(columns, 1.0);
   const double ns = share == Share::columns ? elementwise_ns(node, rows, std::ceil(columns / parts))
                                             : elementwise_ns(node, std::ceil(rows / parts), columns);
-  return rates_.call_ns + ns + touch;
+  return machine_.call_ns + ns + touch;
 }
 
 }  // namespace unroll::cpu

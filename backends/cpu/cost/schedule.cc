@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 
@@ -47,11 +47,11 @@ std::optional<Schedule> find_schedule(std::string_view name) {
   throw Error(ErrorKind::usage, "cpu", "unknown schedule '" + std::string(name) + "'", known_names(name, known));
 }
 
-// A way that has lost is done after fewer runs than the others: of long runs each one costs more than a further time of
-// it says. What another program may have taken from its runs is allowed for.
+// A losing candidate is finished after fewer runs, because each further run of a slow one costs time. The limit allows
+// for time slices that other programs took.
 bool TimedChoice::has_lost(std::size_t way) const {
   constexpr double k_clearly = 1.25, k_slice_ms = 8;  // a few time slices of the operating system
-  const int fewest = again_ ? 1 : 2;  // at first a single run may be slow for reasons of its own
+  const int fewest = again_ ? 1 : 2;  // in the first choice a single run may be slow by chance
   if (ways_[way].timed < fewest) return false;
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (ways_[i].timed > 0 && ways_[way].least_ms > k_clearly * ms(i) + k_slice_ms / ways_[way].timed) return true;
@@ -88,7 +88,7 @@ bool TimedChoice::add_run(double milliseconds, bool counts) {
   return true;
 }
 
-// Of the ways that are not done the first with the fewest runs becomes the active one. False: one is left, or none.
+// Activates the first unfinished candidate with the fewest runs. Returns false if at most one candidate is left.
 bool TimedChoice::next_way() {
   std::size_t left = 0, next = ways_.size();
   bool done = true;

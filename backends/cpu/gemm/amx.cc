@@ -24,7 +24,7 @@ bool processor_has_them() {
   return (saved & k_tile_state) == k_tile_state;
 }
 
-// The state of tiles takes 8 KiB for each thread, so Linux (from 5.16) gives it to those who ask only.
+// Tile state takes 8 KiB per thread, so Linux (5.16 and later) grants it only on request.
 bool kernel_permits() {
   constexpr long k_request_permission = 0x1023, k_tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, k_request_permission, k_tile_data) == 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix tiles of the processor (Intel AMX) with products of bf16.
+// Detection of bf16 matrix tiles (Intel AMX).
 #pragma once
 
 namespace unroll::cpu {
 
-// Whether the processor has them and the kernel lets this process use them, which is asked for once.
+// True if the processor has bf16 tiles and the kernel permits them. Requests the permission once.
 bool has_bf16_tiles();
 
 }  // namespace unroll::cpu

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bf16 for processors that add up products of pairs (AVX512_BF16). Panels are [k / 2][columns][2]; one
+// Matmuls of bf16 for processors with dot products of pairs (AVX512_BF16). Panels are [k / 2][columns][2]; one
 // instruction adds two products to each f32 sum. Products of bf16 are exact in f32, so the error is that of adding K
-// numbers, as in f32; the order of the additions is the processor's own, which also flushes denormal numbers.
-// Made for AVX-512 alone, so included once; Highway 1.0 has no target for it, and the processor is asked before it
-// runs. Emulated pairs do the same with other instructions, so that all but the instruction is tested everywhere.
+// numbers, as in f32. The instruction defines the order of additions and flushes denormals. Built for AVX-512 only, so
+// included once; Highway 1.0 has no target for it, so the processor is checked at run time. Emulated pairs replace only
+// the instruction, so the rest is tested everywhere.
 #pragma once
 
 #include <hwy/highway.h>
@@ -41,7 +41,7 @@ struct GemmBf16 {
   using V32 = hn::Vec<D32>;
   using Half = std::uint16_t;
   static constexpr Index k_lanes = PairPanels::k_lanes, k_columns = PairPanels::k_columns;
-  static constexpr Index k_block = 512;  // a panel of so many k takes 32 KiB
+  static constexpr Index k_block = 512;  // a panel of this depth takes 32 KiB
   static constexpr Index k_row_block = 20 * k_rows;
 
   struct Tile {
@@ -79,7 +79,7 @@ struct GemmBf16 {
       }
       UNROLL_FULLY for (int g = 0; g < k_groups; ++g) group[g] += 2;
     }
-    if (t.k % 2 != 0) {  // what lies behind the last of a row is not read
+    if (t.k % 2 != 0) {  // do not read beyond the end of a row
       const V32 first = hn::LoadU(d32, b), second = hn::LoadU(d32, b + k_lanes);
       UNROLL_FULLY for (int i = 0; i < R; ++i) {
         const V32 row = hn::Set(d32, std::uint32_t{group[i / 3][(i % 3) * stride]});
@@ -102,7 +102,7 @@ struct GemmBf16 {
     k_table[rows - 1](t);
   }
 
-  // Through a buffer: the last panel may be wider than c, or c may have 16 bits.
+  // Computes in a buffer: the last panel may be wider than c, or c may have 16 bits.
   static void buffered_tile(Tile t, Index rows, Index columns, DType result, void* c, Index c_stride) {
     float buffer[k_rows * k_columns] = {};
     if (t.accumulate) PairPanels::load(c, c_stride, rows, columns, buffer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix kernels for one instruction set. A tile of up to k_rows x 2 vectors of c stays in registers while k runs;
-// every element of c sums its products in the order of k, in blocks, however the work is cut.
+// Matrix kernels for one instruction set. A tile of up to k_rows x 2 vectors of c stays in registers while k runs.
+// Every element of c sums its products in the order of k, in blocks, for any division of the work.
 #if defined(UNROLL_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_GEMM_INL_H_
 #undef UNROLL_CPU_GEMM_INL_H_
@@ -23,7 +23,7 @@ namespace unroll::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Index = std::int64_t;
 
-// 24 accumulators of 32 registers, or 12 of 16.
+// 24 accumulators with 32 registers, or 12 with 16.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 inline constexpr int k_rows = 12;
 #elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
@@ -39,10 +39,10 @@ struct Gemm {
   static constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
   static constexpr Index k_columns = 2 * k_lanes;
   static constexpr Index k_block = 384;
-  // Rows of a whose block of k stays in L2.
+  // Rows of a whose k block stays in L2.
   static constexpr Index k_row_block = 20 * k_rows;
 
-  // What one call of a tile sees; c starts at the tile's first column.
+  // Arguments of one tile call; c starts at the tile's first column.
   struct Tile {
     Index k;
     const T* a;
@@ -55,7 +55,7 @@ struct Gemm {
     Index c_stride;
   };
 
-  // R rows times P panels. Rows are addressed from every third one: R pointers would not fit in registers.
+  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers.
   template <int R, int P>
   static HWY_NOINLINE void tile(const Tile& t) {
     const D d;
@@ -75,7 +75,7 @@ struct Gemm {
       V column[2 * P];
       UNROLL_FULLY for (int j = 0; j < 2 * P; ++j)
         column[j] = hn::LoadU(d, b + (j / 2) * panel_stride + (j % 2) * k_lanes);
-      // Without this fence the compiler loads b again for each of two or three rows.
+      // Without this fence the compiler reloads b for each of two or three rows.
       if (R == 2 || R == 3) std::atomic_signal_fence(std::memory_order_seq_cst);
       UNROLL_FULLY for (int i = 0; i < R; ++i) {
         const V row = hn::Set(d, group[i / 3][(i % 3) * stride]);
@@ -94,7 +94,7 @@ struct Gemm {
   }
 
   using TileFunction = void (*)(const Tile&);
-  // By number of rows. Few rows take several panels at once: the adds of one panel alone would wait for each other.
+  // Tile functions by number of rows. Few rows take several panels at once, because one panel forms a dependent chain.
   static TileFunction one_panel(Index rows) {
     if constexpr (k_rows == 12) {
       static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>,  tile<3, 1>,  tile<4, 1>,
@@ -121,7 +121,7 @@ struct Gemm {
     return {2, rows == 2 ? tile<2, 2> : tile<3, 2>};
   }
 
-  // The last panel may be wider than c: its tile goes through a buffer.
+  // The last panel may be wider than c: the tile is computed in a buffer.
   static void ragged_tile(Tile t, Index rows, Index columns) {
     T buffer[k_rows * k_columns] = {};
     T* const c = t.c;
@@ -134,7 +134,7 @@ struct Gemm {
     for (Index i = 0; i < rows; ++i) std::copy_n(buffer + i * k_columns, columns, c + i * c_stride);
   }
 
-  // A tile whose result has 16 bits.
+  // A tile with a 16-bit result.
   static void half_tile(Tile t, Index rows, Index columns, DType result, std::uint16_t* c) {
     T buffer[k_rows * k_columns];
     const Index c_stride = t.c_stride;
@@ -231,7 +231,7 @@ struct Gemm {
     }
   }
 
-  // b where it lies; its ragged last panel is packed first, into `tail` [k][columns].
+  // Reads b in place; its ragged last panel is packed first, into `tail` [k][columns].
   static void multiply_rows(Index m, Index n, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
                             Index begin, Index end, void* tail, void* c, Index c_stride) {
     const Index whole = std::min(end, n / k_columns);
@@ -256,7 +256,7 @@ struct Gemm {
     }
   }
 
-  // c = a times the transpose of b [n, k], row by row: for few rows of a packing would cost more than the product.
+  // c = a times the transpose of b [n, k], row by row: for few rows of a packing would cost more than the matmul.
   static void multiply_dots(Index m, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
                             Index begin, Index end, void* c, Index c_stride) {
     for (Index i = 0; i < m; ++i) {
@@ -287,8 +287,8 @@ struct Gemm {
     }
   }
 
-  // In squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles. k_lines rows at a time fill whole cache lines of `to`, so
-  // few lines are open at once: strides that are powers of two leave room for few.
+  // Transposes squares of 16 bytes: 4 x 4 floats or 2 x 2 doubles. k_lines rows at a time fill whole cache lines of
+  // `to`, so few lines are in use at once. Strides that are powers of two map to few cache sets.
   static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
                         Index to_stride) {
     const T* from = static_cast<const T*>(from_bytes);

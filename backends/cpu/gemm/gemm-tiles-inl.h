@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bf16 in tiles (AMX): one instruction multiplies a [16, 32] by b [32, 16] and adds the result to f32.
-// Panels are those of pairs, filled up with zeros to a multiple of 32 k. Each element adds up the products of 16 even
-// and 16 odd k, from zero, then adds both sums to what it has (Intel's description of TDPBF16PS), whatever the rows and
-// columns of the tiles, so the order depends on k alone. Products of bf16 are exact in f32. Denormals are flushed.
-// Emulated tiles do the same with plain loops, so that all but the instructions is tested everywhere.
+// Matmuls of bf16 in tiles (AMX): one instruction multiplies a [16, 32] by b [32, 16] and adds the result to f32.
+// Panels are those of pairs, zero-padded to a multiple of 32 k. Each element sums 16 even and 16 odd k separately from
+// zero, then adds both sums to c (Intel's description of TDPBF16PS). The order therefore depends on k alone, not on the
+// tiles' rows and columns. Products of bf16 are exact in f32. Denormals are flushed. Emulated tiles use plain loops for
+// the instructions, so the rest is tested everywhere.
 #pragma once
 
 #include <hwy/highway.h>
@@ -23,7 +23,7 @@ inline constexpr Index k_tile_side = 16;                // rows of a tile, and c
 inline constexpr Index k_tile_depth = 2 * k_tile_side;  // columns of bf16
 inline constexpr Index k_row_bytes = 64;
 
-// Rows of c and a are in two tiles: tiles 0, 1 and 4 have `rows` up to 16, tiles 2, 3 and 5 the rest.
+// Rows of c and a span two tiles: tiles 0, 1 and 4 have `rows` up to 16, tiles 2, 3 and 5 the rest.
 struct TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
@@ -46,7 +46,7 @@ constexpr std::array<TileConfig, 2 * k_tile_side + 1> make_tile_configs() {
 }
 alignas(64) inline constexpr auto k_tile_configs = make_tile_configs();
 
-// In assembly, since GCC's intrinsics want the numbers of tiles as literals.
+// Inline assembly, because GCC's intrinsics require tile numbers as literals.
 struct NativeTiles {
   static HWY_INLINE void configure(const TileConfig& config) { __asm__ volatile("ldtilecfg %0" : : "m"(config)); }
   static HWY_INLINE void release() { __asm__ volatile("tilerelease"); }
@@ -124,7 +124,7 @@ struct GemmTiles {
   static constexpr Index k_columns = PairPanels::k_columns, k_rows = 2 * k_tile_side;
   static constexpr Index k_multiple = k_tile_depth;
   static constexpr Index k_panels_at_once = 16;
-  static constexpr Index k_block = 1024;  // as many k as fit, since each block reads and writes c again
+  static constexpr Index k_block = 1024;  // as large as possible, because each block reads and writes c again
 
   struct Tile {
     Index k;
@@ -152,7 +152,7 @@ struct GemmTiles {
     }
   }
 
-  // `both`: more than 16 rows. What lies behind the last k of a row is not read.
+  // `both`: more than 16 rows. Does not read beyond the last k of a row.
   template <bool both>
   static HWY_NOINLINE void tile(const Tile& t, Index rows) {
     const Index c_bytes = t.c_stride * Index{sizeof(float)};
@@ -180,7 +180,7 @@ struct GemmTiles {
     if constexpr (both) Tiles::template store<3>(t.c + k_tile_side * t.c_stride + k_tile_side, c_bytes);
   }
 
-  // The first n of each row of a, then zeros.
+  // Copies the first n of each row of a, then zeros.
   static HWY_INLINE void copy_last(const Half* a, Index a_stride, Index rows, Index n, Half* to) {
     const hn::CappedTag<Half, k_tile_depth> d;
     const auto some = hn::FirstN(d, static_cast<std::size_t>(n));
@@ -192,7 +192,7 @@ struct GemmTiles {
     else tile<false>(t, rows);
   }
 
-  // Through a buffer: the last panel may be wider than c, or c may have 16 bits.
+  // Computes in a buffer: the last panel may be wider than c, or c may have 16 bits.
   static void buffered_tile(Tile t, Index rows, Index columns, DType result, void* c, Index c_stride) {
     alignas(64) float buffer[k_rows * k_columns];
     if (t.accumulate) {
@@ -216,8 +216,8 @@ struct GemmTiles {
     Index c_stride;
     DType result;
   };
-  // Rows [first, last), `height` at once, of which the configuration is loaded. A tile of rows takes all panels that
-  // stay in L2, so that c is written along its rows.
+  // Computes rows [first, last), `height` at once; the tile configuration is loaded. A row tile visits all panels in
+  // L2, so that c is written along its rows.
   static void multiply_rows(const Operands& o, Index first, Index last, Index height) {
     const bool half = is_half(o.result);
     const Index blocks = half ? 1 : k_blocks(o.k, k_block);

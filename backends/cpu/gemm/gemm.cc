@@ -19,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace unroll::cpu::HWY_NAMESPACE {
 
-// Null: not on this processor, or not with this instruction set.
+// Null if the processor or this instruction set lacks the kernels.
 inline const GemmKernels* gemm_bf16(Bf16Products way) {
   switch (way) {
     case Bf16Products::converted: return &Gemm<float>::k_from_bf16;
@@ -47,7 +47,7 @@ HWY_EXPORT(gemm_bf16);
 
 namespace {
 
-// In the order of their speed.
+// Fastest first.
 constexpr Bf16Products k_ways[] = {Bf16Products::tiles, Bf16Products::pairs, Bf16Products::converted};
 Bf16Products chosen = Bf16Products::best;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 16-bit operands in f32, for processors without instructions for them: operands are converted while they
-// are packed or transposed, so that the products run at the speed of f32.
+// Matmuls of 16-bit operands in f32, for processors without instructions for them. Packing and transposing convert the
+// operands, so that the matmul runs at the speed of f32.
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// [rows, columns] of 16 bits to f32; strides in elements.
+// Converts [rows, columns] from 16 bits to f32; strides in elements.
 template <DType from>
 void widen(const std::uint16_t* x, Index x_stride, Index rows, Index columns, float* to, Index to_stride) {
   tile_function(Op::cast, from, DType::f32)({to, x, nullptr, nullptr, to_stride * Index{sizeof(float)},

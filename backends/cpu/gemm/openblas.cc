@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 
@@ -45,15 +45,15 @@ void check_config(OpenBlas& blas) {
   blas.release = std::to_string(release.major) + "." + std::to_string(release.minor) + "." +
                  std::to_string(release.patch);
   if (config.find("USE64BITINT") != std::string::npos) refuse("its sizes have 64 bits; 32 are needed");
-  constexpr int k_posix_threads = 1;  // 0: none, and calls from several threads are not safe; 2: OpenMP
+  constexpr int k_posix_threads = 1;  // 0: no threads, and concurrent calls are not safe; 2: OpenMP
   if (blas.get_parallel() != k_posix_threads)
     refuse(blas.get_parallel() == 0 ? "it was built without threads, and is not safe in several"
                                     : "it was built with OpenMP, whose threads cannot be kept to one for all callers");
 }
 
-constexpr Index k_piece = 512;      // rows or columns of a piece, at least: each packs the other operand anew
+constexpr Index k_piece = 512;      // minimum rows or columns of a piece: each piece packs the other operand again
 constexpr Index k_most_pieces = 16;
-constexpr Index k_grain = 16;       // pieces begin at multiples of it
+constexpr Index k_grain = 16;       // pieces begin at multiples of this
 
 int small(Index value) { return static_cast<int>(value); }
 
@@ -82,15 +82,16 @@ const OpenBlas& open_blas() {
 }
 
 bool is_for_openblas(const Matmul& mm) {
-  constexpr Index k_least = 128, k_least_products = Index{1} << 30;  // of a side; of all: below, it was not faster
+  constexpr Index k_least = 128, k_least_products = Index{1} << 30;  // of a side; of all together: below, it was not
+                                                                     // faster
   const Index most = std::max({mm.m, mm.n, mm.k, mm.a_stride, mm.b_stride, mm.c_stride});
   return mm.dtype == DType::f32 && mm.result == DType::f32 && mm.single() &&
          std::min({mm.m, mm.n, mm.k}) >= k_least && most <= std::numeric_limits<int>::max() &&
          mm.m * mm.n >= k_least_products / mm.k;
 }
 
-void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const void* b, void* c, const Part& part) {
-  constexpr int k_row_major = 101, k_plain = 111, k_transposed = 112;  // of CBLAS
+void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const void* b, void* c, const Worker& worker) {
+  constexpr int k_row_major = 101, k_plain = 111, k_transposed = 112;  // CBLAS constants
   const bool by_rows = mm.m >= mm.n;
   const Index length = by_rows ? mm.m : mm.n;
   const auto pieces = static_cast<Index>(
@@ -98,7 +99,7 @@ void run_openblas(const OpenBlas& blas, const Matmul& mm, const void* a, const v
   const auto start = [&](Index piece) {
     return piece == pieces ? length : length * piece / pieces / k_grain * k_grain;
   };
-  const Range mine = part.share(pieces);
+  const Range mine = worker.share(pieces);
   for (Index piece = mine.begin; piece < mine.end; ++piece) {
     const Index from = start(piece), count = start(piece + 1) - from;
     const Index row = by_rows ? from : 0, column = by_rows ? 0 : from;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large products by OpenBLAS, opened at run time: the build needs nothing of it, and `cpu` works where it is absent.
-// Only for a backend that was asked for it: another library sums in another order, so results have other bits, which
-// must not depend on what a system package brings.
+// Large matmuls by OpenBLAS, opened at run time: the build does not need it, and `cpu` works without it. Used only on
+// request, because another library sums in another order: results must not depend on installed system packages.
 #pragma once
 
 #include <string>
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace unroll::cpu {
 
-// The entry points of one library, of its C interface for matrices in rows.
+// Entry points of one library: its C interface for row-major matrices.
 struct OpenBlas {
   void (*cblas_sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
                       int a_stride, const float* b, int b_stride, float beta, float* c, int c_stride) = nullptr;
@@ -22,22 +21,23 @@ struct OpenBlas {
   std::string release;  // "0.3.21"
   std::string core;     // processor whose kernels it chose: "SkylakeX"
 
-  // Its calls run in the thread that calls: the product is cut here. For the whole process, as there is no other way.
+  // Its calls run on the calling thread, because matmuls are divided here. Applies to the process.
   void use_one_thread() const {
     if (get_num_threads() != 1) set_num_threads(1);
   }
 };
 
-// Opens the library of the system on the first call and keeps it. Throws Error(device), which says why not: it is not
-// there, is older than 0.3.13 (Debian 11), lacks an entry point, or its threads cannot be kept to one.
+// Opens the system's library on the first call and keeps it. Throws Error(device) with the reason: it is absent, older
+// than 0.3.13 (Debian 11), lacks an entry point, or its threads cannot be limited to one.
 const OpenBlas& open_blas();
-// The same of a file or a name that the loader finds, opened anew.
+// Opens another library: a file, or a name that the loader finds.
 OpenBlas open_blas(const std::string& file);
 
-// Whether OpenBLAS multiplies this. Depends on shape and dtype only.
+// True if OpenBLAS computes this matmul. Depends on shape and dtype only.
 bool is_for_openblas(const Matmul& matmul);
-// Cut into pieces that depend on the shape only, because its kernels sum in another order where a piece ends: the bits
-// are the same for any number of parts. No sync inside.
-void run_openblas(const OpenBlas& blas, const Matmul& matmul, const void* a, const void* b, void* c, const Part& part);
+// Divides the matmul into pieces that depend on the shape only, because its kernels sum in another order at the end of
+// a piece. The bits are therefore the same for any number of workers. No sync inside.
+void run_openblas(const OpenBlas& blas, const Matmul& matmul, const void* a, const void* b, void* c,
+                  const Worker& worker);
 
 }  // namespace unroll::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in when the build was told to leave OpenBLAS out.
+// Replaces openblas.cc in builds without OpenBLAS.
 #include "backends/cpu/gemm/openblas.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 
@@ -14,6 +14,6 @@ const OpenBlas& open_blas() {
   return none;
 }
 bool is_for_openblas(const Matmul&) { return false; }
-void run_openblas(const OpenBlas&, const Matmul&, const void*, const void*, void*, const Part&) {}
+void run_openblas(const OpenBlas&, const Matmul&, const void*, const void*, void*, const Worker&) {}
 
 }  // namespace unroll::cpu

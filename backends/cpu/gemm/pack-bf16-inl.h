@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of bf16 for products that add up pairs: [k / 2][columns][2]. Made for AVX-512 alone, so included once.
+// Packing of bf16 panels for matmuls by pairs: [k / 2][columns][2]. Built for AVX-512 only, so included once.
 #pragma once
 
 #include <hwy/highway.h>
@@ -19,7 +19,7 @@ struct PairPanels {
   using Half = std::uint16_t;
   static constexpr Index k_lanes = 16, k_columns = 32;
 
-  // Two rows of 16-bit numbers to pairs; `second` may be null: zeros.
+  // Interleaves two rows of 16-bit numbers into pairs; `second` may be null: zeros.
   static void interleave(const Half* first, const Half* second, Index n, std::uint32_t* to) {
     const D32 d32;
     const hn::Rebind<Half, D32> d16;
@@ -31,11 +31,11 @@ struct PairPanels {
     }
     for (; j < n; ++j) {
       const std::uint32_t both = first[j] | (second ? std::uint32_t{second[j]} << 16 : 0);
-      std::memcpy(to + j, &both, sizeof both);  // it is moved as f32 afterwards
+      std::memcpy(to + j, &both, sizeof both);  // later moved as f32
     }
   }
 
-  // to[j * to_stride + i] = from[i * from_stride + j]; to_stride is even, and has room for an even count of rows.
+  // to[j * to_stride + i] = from[i * from_stride + j]; to_stride is even, with room for an even count of rows.
   static void transpose(const void* from_bytes, Index from_stride, Index rows, Index columns, void* to_bytes,
                         Index to_stride) {
     constexpr Index k_pairs = 32, k_wide = 32, k_skew = 16;
@@ -53,7 +53,7 @@ struct PairPanels {
       }
   }
 
-  // Columns of b [k, n], or of its transpose [n, k], to [k / 2][k_columns][2].
+  // Packs columns of b [k, n], or of its transpose [n, k], into [k / 2][k_columns][2].
   static void pack_columns(const void* b_bytes, Index stride, bool transposed, Index k, Index columns, void* to_bytes) {
     const auto* b = static_cast<const Half*>(b_bytes);
     auto* to = static_cast<std::uint32_t*>(to_bytes);
@@ -63,7 +63,7 @@ struct PairPanels {
         interleave(b + 2 * p * stride, 2 * p + 1 < k ? b + (2 * p + 1) * stride : nullptr, columns, to + p * k_columns);
       return;
     }
-    if (stride % 2 == 0) {  // pairs lie side by side
+    if (stride % 2 == 0) {  // pairs are adjacent
       Gemm<float>::transpose(b, stride / 2, columns, pairs, to, k_columns);
     } else {
       for (Index j = 0; j < columns; ++j)
@@ -72,7 +72,7 @@ struct PairPanels {
     for (Index j = 0; j < columns && k % 2 != 0; ++j) to[pairs * k_columns + j] = b[j * stride + k - 1];
   }
 
-  // Whole panels of b [k, n], side by side: what lies in a row is read in one go.
+  // Packs whole adjacent panels of b [k, n]: each row is read once from start to end.
   static void pack_rows(const Half* b, Index stride, Index k, Index panels, Index panel_stride, Half* to) {
     for (Index i = 0; i < k; i += 2)
       for (Index p = 0; p < panels; ++p) {
@@ -82,11 +82,11 @@ struct PairPanels {
       }
   }
 
-  // `multiple`: panels are filled up with zeros to a multiple of so many k.
+  // `multiple`: panels are zero-padded to a multiple of this k.
   template <Index multiple>
   static void pack(const void* b_bytes, Index stride, bool transposed, Index k, Index n, Index begin, Index end,
                    Index panel_stride, void* packed) {
-    constexpr Index k_at_once = 8;  // so many arrays the processor fetches ahead
+    constexpr Index k_at_once = 8;  // streams that the processor prefetches
     const auto* b = static_cast<const Half*>(b_bytes);
     const Index whole = k / 2 * 2, depth = (k + multiple - 1) / multiple * multiple;
     for (Index p = begin; p < end;) {
@@ -109,7 +109,7 @@ struct PairPanels {
     std::fill_n(panel + begin * k_columns, (end - begin) * k_columns, Half{0});
   }
 
-  // A block of c from and to a buffer [rows][k_columns].
+  // Copies a block of c from and to a buffer [rows][k_columns].
   static void load(const void* c, Index c_stride, Index rows, Index columns, float* buffer) {
     for (Index i = 0; i < rows; ++i)
       std::copy_n(static_cast<const float*>(c) + i * c_stride, columns, buffer + i * k_columns);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products whose b was packed before.
+// Matmuls with a previously packed b.
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/gemm/product_cut.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 
@@ -22,9 +22,9 @@ std::size_t packed_bytes(const Matmul& matmul) {
                                   bytes_of(kernels.operand));
 }
 
-void run_pack(const Matmul& matmul, const void* b, void* packed, const Part& part) {
+void run_pack(const Matmul& matmul, const void* b, void* packed, const Worker& worker) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  const Range mine = part.share(panels_of(matmul, kernels));
+  const Range mine = worker.share(panels_of(matmul, kernels));
   kernels.pack(b, matmul.b_stride, matmul.transpose_b, matmul.k, matmul.n, mine.begin, mine.end,
                depth_of(kernels, matmul.k) * kernels.columns, packed);
 }
@@ -44,7 +44,7 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
     if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
     for (Index c = first; c < last;) {  // a run of columns of one group
       const Index count = std::min(last - c, width - c % width);
-      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs lie together
+      std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs are adjacent
       const void* source = from(column_of(c));
       if (kernels.pack_columns) {
         kernels.pack_columns(source, matmul.b_stride, matmul.transpose_b, k, count, to);
@@ -66,12 +66,13 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
                                   bytes_of(kernels.operand));
 }
 
-Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Part& part, void* scratch) {
+Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Worker& worker,
+                 void* scratch) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   const Index panels = panels_of(matmul, kernels);
-  const bool by_rows = split_by_rows(matmul.m, panels, part.count);
-  const Range rows = by_rows ? part.share(matmul.m) : Range{0, matmul.m};
-  const Range mine = by_rows ? Range{0, panels} : part.share(panels);
+  const bool by_rows = split_by_rows(matmul.m, panels, worker.count);
+  const Range rows = by_rows ? worker.share(matmul.m) : Range{0, matmul.m};
+  const Range mine = by_rows ? Range{0, panels} : worker.share(panels);
   const Block block{rows, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, matmul.n)}};
   if (block.empty()) return block;
   const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index k_rows_at_once = 240;  // a transposed block of a stays in L2
 
-// Panels of so many k that stay in L2. More of few k pay for bf16, whose products are short beside what they write.
+// Panels of this depth that stay in L2. For bf16 a small depth uses more panels, because writing c dominates.
 Index panels_at_once(const GemmKernels& kernels, Index depth) {
   if (kernels.operand != DType::bf16 && depth < kernels.k_block) return kernels.panels_at_once;
   return std::max<Index>(1, kernels.panels_at_once * kernels.k_block / std::max<Index>(1, depth));
@@ -40,7 +40,7 @@ bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
 }
 
 Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
-  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // where blocks begin varies
+  const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // block boundaries vary
   const Index depth = std::max<Index>(1, std::min(matmul.k, most));
   const Index rows = whole_tiles(kernels, k_rows_at_once);
   const Index blocks = k_blocks(matmul.k, kernels.k_block);

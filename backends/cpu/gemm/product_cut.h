@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product is cut into blocks of k, columns and rows, and how blocks are copied: for products that pack b in each
-// run (calls/kernels_matmul.cc) and for those that have packed it before (packed_product.cc).
+// Division of a matmul into blocks of k, columns and rows, and copying of blocks. Shared by matmuls that pack b in each
+// run (ops/kernels_matmul.cc) and matmuls with a previously packed b (packed_product.cc).
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/calls/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/gemm/gemm.h"
 
 namespace unroll::cpu::cut {
@@ -23,7 +23,7 @@ inline Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 inline Index panels_of(const Matmul& matmul, const GemmKernels& kernels) {
   return ceil_div(matmul.n, kernels.columns);
 }
-// A packed k.
+// Packed depth of k.
 inline Index depth_of(const GemmKernels& kernels, Index k) {
   return ceil_div(k, kernels.k_multiple) * kernels.k_multiple;
 }
@@ -35,15 +35,15 @@ inline Index whole_tiles(const GemmKernels& kernels, Index rows) {
   return std::max<Index>(1, rows / kernels.tile_rows) * kernels.tile_rows;
 }
 
-// Many rows: each part takes its rows of c and needs all of b. Otherwise each part takes its panels.
+// True for many rows: each worker takes its rows of c and needs all of b. Otherwise each worker takes its panels.
 bool split_by_rows(Index m, Index panels, int parts);
-// Whether products read another a than the one that is stored.
+// True if the kernels read a copy of a instead of the stored a.
 bool converts_a(const Matmul& matmul, const GemmKernels& kernels);
-// [rows, columns], converted where the dtypes differ; strides in elements.
+// Copies [rows, columns], converting if the dtypes differ; strides in elements.
 void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
                Index y_stride);
 
-// How k, columns and rows are cut. Results of 16 bits are summed in one go, with fewer columns and rows at once.
+// Division of k, columns and rows. 16-bit results are summed in one pass over k, with fewer columns and rows at once.
 struct Cut {
   Index k_steps, depth, panels, rows;
 };

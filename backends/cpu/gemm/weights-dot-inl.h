@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few rows with int8 weights in integers, for processors that add up four products of bytes at once (VNNI).
-// Weights stay bytes all the way: no instruction is spent on making them floats. An activation becomes 16 bits, in two
-// bytes: q = 256 high + low, a = scale q. Weights are kept plus 128, because one factor must not be negative:
+// Matmuls of few rows with int8 weights in integer arithmetic, for processors with dot products of four bytes (VNNI).
+// Weights stay bytes: no instruction converts them to floats. An activation becomes 16 bits, in two bytes: q = 256 high
+// + low, a = scale q. Weights are stored plus 128, because one factor must be unsigned:
 //   sum of w q = 256 sum of (w + 128) high + sum of (w + 128) low - 128 sum of q
-// Sums over k_block activations fit in 32 bits: 127 * 32639 * 512 < 2^31; sums of blocks are f32.
-// Made for AVX-512 alone, so included once; Highway 1.0 has no target for it, and the processor is asked before it
-// runs.
+// Sums over k_block activations fit in 32 bits: 127 * 32639 * 512 < 2^31; sums of blocks are f32. Built for AVX-512
+// only, so included once; Highway 1.0 has no target for it, so the processor is checked at run time.
 #pragma once
 
 #include <hwy/highway.h>
@@ -24,17 +23,17 @@ struct DotInt8 {
   using V32 = hn::Vec<D32>;
   static constexpr Index k_columns = Stored<AsInt8>::k_columns;
   static constexpr Index k_block = 512;
-  static constexpr Index k_quad = 4;         // activations whose weights lie side by side
+  static constexpr Index k_quad = 4;         // adjacent weights, for consecutive activations
   static constexpr float k_most = 32639;     // 127 * 256 + 127
-  static constexpr float k_least = 1e-33f;   // a block of smaller activations is zeros
+  static constexpr float k_least = 1e-33f;   // a block of smaller activations becomes zeros
   static constexpr int k_rows = 4;
 
-  // Activations of a block, in bytes.
+  // A block of activations in bytes.
   struct Row {
     alignas(64) std::int8_t high[k_block];
     alignas(64) std::int8_t low[k_block];
     std::int32_t sum;
-    float scale;  // NaN when an activation is not finite: all that follows is NaN then
+    float scale;  // NaN if an activation is not finite, so that the result is NaN
   };
 
   static HWY_INLINE V load_activations(const float* a, Index left) {
@@ -78,8 +77,8 @@ struct DotInt8 {
     const float* scales;
     float* c;
     Index c_stride;
-    Index columns;  // of c that are there
-    bool adds;      // to c: not the first block
+    Index columns;  // valid columns of c
+    bool adds;      // adds to c: not the first block
   };
 
   static HWY_INLINE V32 four(const std::int8_t* bytes) {
@@ -121,7 +120,7 @@ struct DotInt8 {
     }
   }
 
-  // All columns of a panel for R rows, in groups of as many vectors as there are registers for.
+  // Computes all columns of a panel for R rows, in groups of as many vectors as the registers hold.
   template <int R>
   static void rows_of_panel(Tile t) {
     constexpr int k_group = R == 1 ? 8 : R == 4 ? 2 : 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few rows with weights that are stored in fewer bits and expanded in registers. Such a product reads every
-// weight once, so it takes the time of reading them: half the bytes, half the time.
+// Matmuls of few rows with weights stored in fewer bits and expanded in registers. Such a matmul reads every weight
+// once, so its time is proportional to the bytes of the weights.
 #if defined(UNROLL_CPU_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_WEIGHTS_INL_H_
 #undef UNROLL_CPU_WEIGHTS_INL_H_
@@ -25,7 +25,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 inline constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
 
-// Stored as the upper half of an f32; columns of two vectors alternate, so that a shift gives one and a mask the other.
+// Stores the upper half of an f32. Columns of two vectors alternate, so that a shift yields one and a mask the other.
 struct AsBf16 {
   using Stored = std::uint16_t;
   static constexpr const char* k_name = "bf16";
@@ -67,7 +67,7 @@ struct AsInt8 {
 template <class As>
 struct Stored {
   using S = typename As::Stored;
-  // Columns of a panel: one row of it is read from consecutive addresses into so many accumulators.
+  // Vectors of columns of a panel: one row is read from consecutive addresses into this many accumulators.
   static constexpr int k_vectors = 8;
   static constexpr Index k_columns = k_vectors * k_lanes;
 
@@ -79,7 +79,7 @@ struct Stored {
     const float* scales;
     float* c;
     Index c_stride;
-    Index columns;  // of c that are there
+    Index columns;  // valid columns of c
   };
 
   // R rows times N vectors of columns, N even.
@@ -116,7 +116,7 @@ struct Stored {
     for (Index i = 0; i < columns; ++i) c[i] = buffer[i];
   }
 
-  // All columns of a panel for R rows, in groups of as many vectors as there are registers for.
+  // Computes all columns of a panel for R rows, in groups of as many vectors as the registers hold.
   template <int R>
   static void rows_of_panel(Tile t) {
     constexpr int k_registers = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 24 : 12;
@@ -167,7 +167,7 @@ struct Stored {
       S* to = static_cast<S*>(packed) + column / k_columns * k * k_columns + As::place(column % k_columns);
       for (Index row = 0; row < k; ++row) {
         const S weight = As::store(at(b, stride, transposed, row, column), scales[column]);
-        std::memcpy(to + row * k_columns, &weight, sizeof weight);  // not as S: two at once may be read
+        std::memcpy(to + row * k_columns, &weight, sizeof weight);  // not through S*: two may be read at once
       }
     }
   }

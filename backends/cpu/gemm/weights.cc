@@ -45,7 +45,7 @@ PackedWeights packed_weights(const std::shared_ptr<const Tensor>& b, const Matmu
   const std::byte* const from = b->bytes().data();
   if (format == WeightFormat::f32) {
     PackedWeights w{format, Bytes(packed_bytes(mm)), {}, b};
-    run_pack(mm, from, w.panels.data(), Part{});
+    run_pack(mm, from, w.panels.data(), Worker{});
     return w;
   }
   const WeightKernels& kernels = weight_kernels(format);
@@ -64,11 +64,11 @@ WeightFormat format_of(const Matmul& matmul, WeightFormat wanted) {
   return matmul.dtype == DType::f32 && matmul.k * matmul.n >= k_few_weights ? wanted : WeightFormat::f32;
 }
 
-Block run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Part& part,
+Block run_weights(const Matmul& mm, const void* a, const PackedWeights& weights, void* c, const Worker& worker,
                   void* scratch) {
-  if (weights.format == WeightFormat::f32) return run_packed(mm, a, weights.panels.data(), c, part, scratch);
+  if (weights.format == WeightFormat::f32) return run_packed(mm, a, weights.panels.data(), c, worker, scratch);
   const WeightKernels& kernels = weight_kernels(weights.format);
-  const Range mine = part.share(panels_of(mm, kernels));
+  const Range mine = worker.share(panels_of(mm, kernels));
   kernels.multiply(mm.m, mm.n, mm.k, static_cast<const float*>(a), mm.a_stride, weights.panels.data(),
                    reinterpret_cast<const float*>(weights.scales.data()), mine.begin, mine.end, static_cast<float*>(c),
                    mm.c_stride);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant second operands of products: packed once, in the plan's format, and shared by all executables of a backend.
+// Constant second operands of matmuls: packed once, in the plan's format, and shared by all executables of a backend.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 #include <mutex>
 #include <tuple>
 
-#include "backends/cpu/calls/kernels.h"
-#include "unroll/backend.h"
-#include "unroll/tensor.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll::cpu {
 
-// For formats of fewer bits than f32. Panel p holds columns [p * columns, (p + 1) * columns), k rounded up to a
-// multiple of `depth` of each, in an order of the kernel's own.
+// Kernels for formats with fewer bits than f32. Panel p holds columns [p * columns, (p + 1) * columns), with k rounded
+// up to a multiple of `depth`, in a kernel-specific order.
 struct WeightKernels {
   const char* name;
   std::int64_t columns;
   std::size_t bytes;  // of a stored weight
   std::int64_t depth;
-  // Activations are rounded to 16 bits: by at most the largest of each 512 of a row, divided by 65278. Rows of which
-  // one is not finite give NaN.
+  // Activations are rounded to 16 bits, with an error of at most the largest of each 512 of a row, divided by 65278. A
+  // row with a non-finite activation gives NaN.
   bool rounds_activations;
-  // b f32 [k, n], or [n, k] when transposed; packed and scales are zero before.
+  // b is f32 [k, n], or [n, k] when transposed; packed and scales are zero before the call.
   void (*pack)(const float* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n, void* packed,
                float* scales);
   // c [m, n] = a [m, k] times panels [begin, end).
@@ -38,18 +38,18 @@ struct PackedWeights {
   WeightFormat format;
   Bytes panels;
   Bytes scales;                          // f32, one per column, rounded up to whole panels
-  std::shared_ptr<const Tensor> source;  // keeps its address taken
+  std::shared_ptr<const Tensor> source;  // keeps its address from being reused
 };
 
-// The format in which this product keeps its weights when the plan asks for `wanted`.
+// Returns the format in which this matmul stores its weights if the plan requests `wanted`.
 WeightFormat format_of(const Matmul& matmul, WeightFormat wanted);
-// c = a * weights; needs single() and a row-major a. Returns what this part computed, as run_packed.
-Block run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Part& part,
+// c = a * weights; needs single() and a row-major a. Returns the block that this worker computed, as run_packed.
+Block run_weights(const Matmul& matmul, const void* a, const PackedWeights& weights, void* c, const Worker& worker,
                   void* scratch = nullptr);
 
 class WeightStore {
  public:
-  // Packs b, or finds it packed already while another executable still uses it.
+  // Packs b, or returns its packed form if another executable still uses it.
   std::shared_ptr<const PackedWeights> get(const std::shared_ptr<const Tensor>& b, const Matmul& matmul,
                                            WeightFormat format);
 

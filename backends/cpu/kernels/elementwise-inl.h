@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops for one instruction set. What training runs (f32, masks, i32) is vectors; rare conversions are plain
-// loops, which read the same.
+// Elementwise ops for one instruction set. Common ops of training (f32, masks, i32) use vectors; rare conversions are
+// plain loops, which are easier to read.
 #if defined(UNROLL_CPU_ELEMENTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_ELEMENTWISE_INL_H_
 #undef UNROLL_CPU_ELEMENTWISE_INL_H_
@@ -30,7 +30,7 @@ namespace unroll::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Size = std::size_t;
 
-// How a vector is read and written: whole, or its first n lanes, when nothing beyond them may be touched.
+// Access to a vector: whole, or only its first n lanes, without touching memory beyond them.
 struct Whole {
   template <class D>
   HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const { return hn::LoadU(d, from); }
@@ -44,7 +44,7 @@ struct First {
   HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const { return hn::MaskedLoad(hn::FirstN(d, n), d, from); }
   template <class D, class V>
   HWY_INLINE void store(V v, D d, hn::TFromD<D>* to) const { hn::BlendedStore(v, hn::FirstN(d, n), d, to); }
-#else  // elsewhere a masked load may read what it does not give
+#else  // elsewhere a masked load may read beyond the masked lanes
   template <class D>
   HWY_INLINE auto load(D d, const hn::TFromD<D>* from) const {
     hn::TFromD<D> buffer[hn::MaxLanes(D())] = {};
@@ -62,7 +62,7 @@ struct First {
 
 using Tile = Elementwise::Tile;
 
-// Calls f(to, from...) for the rows of a tile; rows that follow each other in all operands are one.
+// Calls f(to, from...) for the rows of a tile. Rows that are contiguous in all operands are joined.
 template <class To, class... From, class F, Size... k>
 HWY_INLINE void for_rows(const Tile& t, F f, std::index_sequence<k...>) {
   const void* const from[] = {t.a, t.b, t.c};
@@ -110,7 +110,7 @@ void binary(const Tile& t) {
   });
 }
 
-// Each of the two ops rounds: the compiler must not make one of them (-ffp-contract=off).
+// Each of the two ops rounds: the compiler must not contract them (-ffp-contract=off).
 template <class Outer, class Inner, bool inner_first, class T>
 void pair(const Tile& t) {
   const Tag<T> d;
@@ -120,7 +120,7 @@ void pair(const Tile& t) {
   });
 }
 
-// Four-byte lanes to bytes that hold 0 or 1.
+// Converts four-byte lanes to bytes that hold 0 or 1.
 template <class How, class D, class M>
 HWY_INLINE void store_truth(How how, D d, M mask, std::uint8_t* to) {
   const hn::RebindToSigned<D> di;
@@ -135,7 +135,7 @@ HWY_INLINE auto load_truth(How how, D d, const std::uint8_t* from) {
   return hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, how.load(d8, from)), hn::Zero(di)));
 }
 
-// One operand tests take it twice.
+// Tests of one operand pass it twice.
 template <class F, class T>
 void test(const Tile& t) {
   const Tag<T> d;
@@ -184,14 +184,14 @@ template <class T>
 void loop_select(const Tile& t) {
   loop<T, std::uint8_t, T, T>(t, [](std::uint8_t c, T x, T y) { return c ? x : y; });
 }
-// Truncated; by zero gives 0; the smallest number over -1 wraps.
+// Truncating division; by zero gives 0; the smallest number over -1 wraps.
 inline void loop_div(const Tile& t) {
   loop<std::int32_t, std::int32_t, std::int32_t>(t, [](std::int32_t x, std::int32_t y) {
     return y == 0 ? 0 : static_cast<std::int32_t>(std::int64_t{x} / y);
   });
 }
 
-// Float to i32 truncates, saturates and takes NaN to 0; anything but 0 is true. To 16 bits a number is rounded once.
+// Float to i32 truncates, saturates and maps NaN to 0; every value except 0 is true. Conversion to 16 bits rounds once.
 template <class To, class From>
 HWY_INLINE To converted(From x) {
   if constexpr (std::is_class_v<From>) {
@@ -214,7 +214,7 @@ template <class To, class From>
 void loop_cast(const Tile& t) {
   loop<To, From>(t, [](From x) { return converted<To>(x); });
 }
-// The frequent ones.
+// The frequent casts.
 template <class T>
 void cast_from_truth(const Tile& t) {
   const Tag<T> d;
@@ -230,7 +230,7 @@ inline void cast_int_to_float(const Tile& t) {
   });
 }
 
-// Loads and stores of 16-bit values: what is computed in between is f32.
+// Loads and stores of 16-bit values; computation is in f32.
 template <class As>
 void widen(const Tile& t) {
   const Tag<float> d;
@@ -291,7 +291,7 @@ inline constexpr Row k_ops[] = {
     {Op::logical_not, nullptr, nullptr, nullptr, unary<Not, std::uint8_t>},
     {Op::select, select<float>, loop_select<double>, select<std::int32_t>, loop_select<std::uint8_t>},
 };
-// [from][to], in the order of DType; the diagonal is never asked for.
+// [from][to], in the order of DType; the diagonal is never used.
 inline constexpr Function k_casts[k_n_dtypes][k_n_dtypes] = {
     {nullptr, loop_cast<double, float>, loop_cast<std::int32_t, float>, test<NotZero, float>, narrow<Bf16Lanes>,
      narrow<F16Lanes>},
@@ -308,7 +308,7 @@ inline constexpr Function k_casts[k_n_dtypes][k_n_dtypes] = {
 };
 
 inline constexpr Op k_paired_ops[] = {Op::add, Op::sub, Op::mul};
-template <class Outer>  // [inner][the inner result comes second]
+template <class Outer>  // [inner][the inner result is the second operand]
 inline constexpr Function k_pairs_of[3][2] = {
     {pair<Outer, Add, true, float>, pair<Outer, Add, false, float>},
     {pair<Outer, Sub, true, float>, pair<Outer, Sub, false, float>},

@@ -63,7 +63,7 @@ const char* instruction_set() {
 #if HWY_TARGETS & (HWY_TARGETS - 1)
   const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
 #else
-  constexpr std::int64_t supported = HWY_TARGETS;  // one, and nothing to ask
+  constexpr std::int64_t supported = HWY_TARGETS;  // a single target: no run-time check
 #endif
   return hwy::TargetName(supported & -supported);  // a lower bit is a better target
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// While one lives, this thread takes denormal numbers for zero and makes none: arithmetic on them is tens of times
-// slower on many processors. The caller's own setting comes back.
+// Treats denormals as zero in this thread during the object's lifetime: arithmetic on them is tens of times slower on
+// many processors. The destructor restores the caller's setting.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of f32 from and to 16-bit formats: to nearest, ties to even, as core/support/formats.h.
+// Vectors of f32 from and to 16-bit formats: round to nearest, ties to even, as in core/support/formats.h.
 #if defined(UNROLL_CPU_HALF_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_HALF_INL_H_
 #undef UNROLL_CPU_HALF_INL_H_
@@ -16,8 +16,8 @@ namespace unroll::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even: adding to the bits carries into the
-// exponent, and beyond the largest number into infinity.
+// Keeps all but the last `dropped` of 23 mantissa bits, to nearest, ties to even. Adding to the bits carries into the
+// exponent, and beyond the largest number gives infinity.
 template <int dropped, class D, class V>
 HWY_INLINE V round_bits(D d, V x) {
   const hn::RebindToUnsigned<D> du;
@@ -60,7 +60,7 @@ struct F16Lanes {
   template <class D, class V>
   static HWY_INLINE auto narrowed([[maybe_unused]] D d, V x) {
 #if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_AVX3_ZEN4
-    x = round_f16(d, x);  // these instruction sets round to nearest by themselves
+    x = round_f16(d, x);  // these instruction sets round to nearest in hardware
 #endif
     return hn::BitCast(hn::Rebind<std::uint16_t, D>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), x));
   }

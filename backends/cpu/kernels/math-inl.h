@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, expm1, log, log1p, tanh, sigmoid of vectors of f32 or f64, within 4 ulp (f32: over all finite inputs, denormal
-// results included, see tests/core/test_cpu_math.cc). NaN gives NaN.
+// results included, see tests/backends/cpu/test_cpu_math.cc). NaN gives NaN.
 #if defined(UNROLL_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNROLL_CPU_MATH_INL_H_
 #undef UNROLL_CPU_MATH_INL_H_
@@ -61,7 +61,7 @@ struct Constants<double> {
   static constexpr Int k_sqrt_half = 0x3fe6a09e667f3bcd;
   static constexpr double k_tiny = 0x1p-1022, k_tiny_scale = 0x1p54, k_tiny_exponent = 54;
   static constexpr double k_log1p_large = 0x1p60;
-  // log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2)), s = f / (2 + f): the coefficients of P of fdlibm
+  // log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2)), s = f / (2 + f): P has fdlibm's coefficients
   static constexpr double k_log[] = {6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
                                      2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
                                      1.479819860511658591e-01};
@@ -82,7 +82,7 @@ HWY_INLINE V<D> polynomial(D d, V<D> x, const T (&coefficients)[N]) {
   return sum;
 }
 
-// A NaN in x stays. The instructions of x86 give their second operand; others give the one that is a number.
+// Propagates a NaN in x. The instructions of x86 return their second operand; others return the number.
 #undef UNROLL_MIN_GIVES_SECOND  // this file is read once per target
 #define UNROLL_MIN_GIVES_SECOND (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 template <class D>
@@ -106,14 +106,14 @@ HWY_INLINE V<D> clamp(D d, hn::TFromD<D> low, hn::TFromD<D> high, V<D> x) {
   return at_most(d, high, at_least(d, low, x));
 }
 
-// 2^n for n of normal powers.
+// 2^n for n whose 2^n is normal.
 template <class D>
 HWY_INLINE V<D> power(D d, VI<D> n) {
   const hn::RebindToSigned<D> di;
   return hn::BitCast(d, hn::ShiftLeft<C<D>::k_fraction_bits>(hn::Add(n, hn::Set(di, C<D>::k_bias))));
 }
 
-// e^x = 2^n (1 + p) with |r| <= ln2 / 2 behind p.
+// e^x = 2^n (1 + p), with p from |r| <= ln2 / 2.
 template <class D>
 struct Exponential {
   V<D> p;     // e^r - 1, to full relative precision
@@ -157,7 +157,7 @@ HWY_INLINE V<D> exp(D d, V<D> x) {
   return scaled(d, exponential(d, clamp(d, C<D>::k_exp_low, C<D>::k_exp_high, x)));
 }
 
-// 2 (2^(n-1) p + 2^(n-1) - 1/2): halves, so that 2^n may be beyond the largest number.
+// 2 (2^(n-1) p + 2^(n-1) - 1/2): halves, so that 2^n may exceed the largest number.
 template <class D>
 HWY_INLINE V<D> expm1(D d, V<D> x) {
   const hn::RebindToSigned<D> di;
@@ -167,20 +167,20 @@ HWY_INLINE V<D> expm1(D d, V<D> x) {
   return hn::CopySign(hn::Add(y, y), x);
 }
 
-// With t = e^(2|x|) - 1: t / (t + 2). Near zero t keeps full relative precision, so no second formula is needed.
+// With t = e^(2|x|) - 1: t / (t + 2). Near zero t keeps full relative precision, so one formula suffices.
 template <class D>
 HWY_INLINE V<D> tanh(D d, V<D> x) {
   const hn::RebindToSigned<D> di;
   const V<D> a = at_most(d, C<D>::k_tanh_high, hn::Abs(x));
   const auto e = exponential(d, hn::Add(a, a));
-  // the low bits of `bits` are n, the others fall off
+  // the low bits of `bits` are n, the others are shifted out
   const VI<D> one = hn::BitCast(di, hn::Set(d, 1));
   const V<D> s = hn::BitCast(d, hn::Add(hn::ShiftLeft<C<D>::k_fraction_bits>(e.bits), one));
   const V<D> t = hn::MulAdd(s, e.p, hn::Sub(s, hn::Set(d, 1)));
   return hn::CopySign(hn::Div(t, hn::Add(t, hn::Set(d, 2))), x);
 }
 
-// With z = e^-|x|: 1 / (1 + z), or z / (1 + z) below zero, where z may be denormal.
+// With z = e^-|x|: 1 / (1 + z), or z / (1 + z) below zero; there z may be denormal.
 template <class D>
 HWY_INLINE V<D> sigmoid(D d, V<D> x) {
   const V<D> one = hn::Set(d, 1);
@@ -222,7 +222,7 @@ HWY_INLINE V<D> log_sum(D d, V<D> e, V<D> f) {
   return hn::MulAdd(e, hn::Set(d, C<D>::k_ln2_high), hn::Add(f, hn::Add(low, tail)));
 }
 
-// What log gives at 0, below it, at infinity and for NaN, where `argument` is what it is taken of.
+// Fixes log at 0, below 0, at infinity and for NaN; `argument` is its argument.
 template <class D>
 HWY_INLINE V<D> log_edges(D d, V<D> argument, V<D> x, V<D> y) {
   using Limits = std::numeric_limits<hn::TFromD<D>>;

@@ -23,7 +23,7 @@ using Index = std::int64_t;
 struct Product {
   V32 high, low;
 };
-// 32 x 32 -> 64 bits in each lane: even lanes, then odd lanes moved to even places.
+// 32 x 32 -> 64 bits in each lane: even lanes, then odd lanes moved to even positions.
 HWY_INLINE Product multiply(V32 a, V32 b) {
   const D32 d;
   const hn::RepartitionToWide<D32> d64;
@@ -35,7 +35,7 @@ HWY_INLINE Product multiply(V32 a, V32 b) {
 }
 
 // One block in each lane; consecutive counters.
-HWY_INLINE void philox_blocks(const std::uint32_t* key, std::uint32_t site, std::uint64_t block, float* out) {
+HWY_INLINE void philox_blocks(const std::uint32_t* key, std::uint32_t rng_stream, std::uint64_t block, float* out) {
   const D32 d;
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<D32> di;
@@ -45,7 +45,7 @@ HWY_INLINE void philox_blocks(const std::uint32_t* key, std::uint32_t site, std:
     low[i] = static_cast<std::uint32_t>(block + static_cast<std::uint64_t>(i));
     high[i] = static_cast<std::uint32_t>((block + static_cast<std::uint64_t>(i)) >> 32);
   }
-  V32 c0 = hn::Load(d, low), c1 = hn::Load(d, high), c2 = hn::Set(d, site), c3 = hn::Set(d, key[2]);
+  V32 c0 = hn::Load(d, low), c1 = hn::Load(d, high), c2 = hn::Set(d, rng_stream), c3 = hn::Set(d, key[2]);
   const V32 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
   std::uint32_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; ++round) {
@@ -64,21 +64,22 @@ HWY_INLINE void philox_blocks(const std::uint32_t* key, std::uint32_t site, std:
 }
 #endif
 
-void uniforms(const std::uint32_t* key, std::uint32_t site, std::uint64_t block, Index n, float* out) {
+void uniforms(const std::uint32_t* key, std::uint32_t rng_stream, std::uint64_t block, Index n, float* out) {
 #if HWY_TARGET == HWY_SCALAR
   for (Index e = 0; e < n; ++e) {
     const std::uint64_t b = block + static_cast<std::uint64_t>(e / 4);
     const PhiloxBlock words =
-        philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), site, key[2]}, {key[0], key[1]});
+        philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), rng_stream, key[2]},
+               {key[0], key[1]});
     out[e] = philox_uniform(words[static_cast<std::size_t>(e % 4)]);
   }
 #else
   constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D32()));
   Index e = 0;
-  for (; e + 4 * k_lanes <= n; e += 4 * k_lanes, block += k_lanes) philox_blocks(key, site, block, out + e);
+  for (; e + 4 * k_lanes <= n; e += 4 * k_lanes, block += k_lanes) philox_blocks(key, rng_stream, block, out + e);
   if (e == n) return;
   float end[4 * k_lanes];
-  philox_blocks(key, site, block, end);
+  philox_blocks(key, rng_stream, block, end);
   std::copy_n(end, n - e, out + e);
 #endif
 }
@@ -91,8 +92,9 @@ namespace unroll::cpu {
 
 HWY_EXPORT(uniforms);
 
-void philox_uniforms(const std::uint32_t* key, std::uint32_t site, std::uint64_t block, std::int64_t n, float* out) {
-  HWY_DYNAMIC_DISPATCH(uniforms)(key, site, block, n, out);
+void philox_uniforms(const std::uint32_t* key, std::uint32_t rng_stream, std::uint64_t block, std::int64_t n,
+                     float* out) {
+  HWY_DYNAMIC_DISPATCH(uniforms)(key, rng_stream, block, n, out);
 }
 
 }  // namespace unroll::cpu

@@ -24,7 +24,7 @@ struct Sum {
     return hn::Add(a, b);
   }
 };
-// A NaN in either operand gives NaN.
+// NaN in either operand propagates.
 struct Largest {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
@@ -34,7 +34,7 @@ struct Largest {
   }
 };
 
-// What a line is made of: elements, negated ones, or products of two.
+// Elements of a line: values, negated values, or products of two.
 template <class T>
 struct Elements {
   const T* x;
@@ -80,7 +80,7 @@ struct Reduction {
     for (; i < n; ++i) total = one(total, from.one(i));
     return total;
   }
-  // Whole vectors in four chains, then lanes pairwise; i becomes where the rest begins.
+  // Whole vectors in four chains, then lanes pairwise; i becomes the start of the remainder.
   template <class From>
   static HWY_INLINE T long_line(D d, const From& from, Index n, Index& i) {
     const Index vectors = n / k_lanes;
@@ -101,11 +101,11 @@ struct Reduction {
     return fold(d, F::combine(F::combine(F::combine(a, b), c), e));
   }
   // Lanes pairwise: the first half with the second.
-  template <class Part, class W>
-  static HWY_INLINE T fold(Part, W v) {
+  template <class Worker, class W>
+  static HWY_INLINE T fold(Worker, W v) {
 #if HWY_TARGET != HWY_SCALAR
-    if constexpr (hn::MaxLanes(Part()) > 1) {
-      const hn::Half<Part> half;
+    if constexpr (hn::MaxLanes(Worker()) > 1) {
+      const hn::Half<Worker> half;
       return fold(half, F::combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
     } else
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector loops behind reductions: contiguous elements to one, and rows added into a row.
+// Vector loops of reductions: contiguous elements to one, and rows added into a row.
 #pragma once
 
 #include <cstdint>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::cpu {
 

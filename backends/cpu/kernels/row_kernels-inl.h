@@ -174,7 +174,7 @@ inline Function find_accumulation_of_scaled_products(DType dtype) {
 
 struct RepeatedRow {
   Op op;
-  Function first, second;  // whose operand has one value per row
+  Function first, second;  // for an operand that has one value per row
 };
 inline constexpr RepeatedRow k_repeated[] = {
     {Op::add, repeated_binary<Add, 1, float>, repeated_binary<Add, 2, float>},

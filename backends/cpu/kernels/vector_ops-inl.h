@@ -52,7 +52,7 @@ UNROLL_VECTOR_OP2(Add, hn::Add(a, b));
 UNROLL_VECTOR_OP2(Sub, hn::Sub(a, b));
 UNROLL_VECTOR_OP2(Mul, hn::Mul(a, b));
 UNROLL_VECTOR_OP2(Div, hn::Div(a, b));
-// b when it is NaN, because no comparison holds; a when it is. Ne() cannot tell: it is false for a NaN.
+// Returns b if it is NaN, because no comparison holds, and a if a is. Ne() cannot test that: it is false for a NaN.
 UNROLL_VECTOR_OP2(Maximum, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b));
 UNROLL_VECTOR_OP2(Minimum, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b));
 UNROLL_VECTOR_OP2(MaximumInt, hn::Max(a, b));
@@ -79,7 +79,7 @@ struct Sign {
   }
 };
 
-// Below 1: x + x P(x^2), above it 1 - e^-Q(|x|), which is exactly 1 from 4 on. Relative errors of the formulas are
+// Below 1: x + x P(x^2), above 1: 1 - e^-Q(|x|), which is exactly 1 from 4 on. Relative errors of the formulas are
 // below 2^-29; the polynomials are fits of erf(x) / x - 1 and of -log(1 - erf(x)) in the maximum norm.
 struct Erf {
   static constexpr float k_low[] = {0x1.06eba8p-3f,  -0x1.81273ep-2f,  0x1.ce2cf8p-4f, -0x1.b7f90ep-6f,

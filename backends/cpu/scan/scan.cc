@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/flush.h"
-#include "backends/cpu/scan/state.h"
+#include "backends/cpu/program/state.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
-#include "unroll/error.h"
-#include "unroll/plan/scan_form.h"
+#include "unroll/passes/scan_form.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cpu {
 
@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Parts may run rows of their own through all steps where no row reads another one and all products are packed.
+// Workers may run separate rows through all steps if no row reads another one and all matmuls are packed.
 bool has_separate_rows(const ScanForm& form, const PlanView& body) {
   const auto packed = [&](const ScanForm::Product& product) { return is_packed_matmul(body, product.node, form); };
   return form.rows > 0 && std::all_of(form.products.begin(), form.products.end(), packed);
@@ -83,8 +83,8 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
   const auto known = state_.schedule ? state_.schedule : state_.choices.find(key_);
   for (const Schedule schedule : possible_schedules(view, id)) {
     Way way{schedule, {}, {}, {}};
-    way.guess_ms = loop_ns(view.state.rates, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
-    // What was chosen before comes first, and is all that is tried now.
+    way.guess_ms = loop_ns(view.state.machine, *view.predicted, view.plan, id, schedule, view.parts) * 1e-6;
+    // A previous choice comes first, and is the only one that is tried now.
     ways_.insert(known && schedule == *known ? ways_.begin() : ways_.end(), std::move(way));
   }
   const bool is_chosen = known && ways_[0].schedule == *known;
@@ -98,7 +98,7 @@ ScanCall::ScanCall(const PlanView& view, std::int32_t id, std::size_t& scratch_b
 
 std::vector<Schedule> ScanCall::possible_schedules(const PlanView& view, std::int32_t id) const {
   const auto ranked = [&](const std::vector<Schedule>& possible) {
-    return rank_schedules(usual_rates(), *view.costs, view.plan, id, view.parts, possible);
+    return rank_schedules(usual_machine(), *view.costs, view.plan, id, view.parts, possible);
   };
   if (view.parts == 1) return ranked({Schedule::calls});
   std::vector<Schedule> possible{Schedule::columns, Schedule::calls, Schedule::one};
@@ -128,7 +128,7 @@ void ScanCall::compile(Way& way) const {
     lane.body = way.programs.back().get();
     lane.packed = way.packed.back().get();
     lane.bases.resize(lane.body->n_bases());
-    if (schedule == Schedule::rows) lane.rows = rows_of(Part{static_cast<int>(i), parts_});
+    if (schedule == Schedule::rows) lane.rows = rows_of(Worker{static_cast<int>(i), parts_});
     if (!way.together()) {
       lane.arena = Bytes(at_least_one(body_->arena_bytes));
       lane.scratch = Bytes(at_least_one(lane.body->scratch_bytes()));
@@ -177,7 +177,7 @@ void ScanCall::choose() {
   state_.choices.keep(key_, ways_[choice_.active()].schedule);
 }
 
-// Other programs may have come or gone since the choice. Ways that need more scratch than the frame has are left out.
+// Retunes, because other programs may have started or ended. Omits ways that need too much scratch.
 void ScanCall::try_again() {
   const auto start = std::chrono::steady_clock::now();
   std::swap(ways_[0], ways_[choice_.active()]);
@@ -189,13 +189,13 @@ void ScanCall::try_again() {
       ways_.erase(ways_.begin() + static_cast<std::ptrdiff_t>(n--));
     }
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::memory) throw;  // without room for a second way the one that runs stays
+    if (e.kind() != ErrorKind::memory) throw;  // without memory for a second way, keep the current one
     clear(ways_[n]);
   }
   choice_.begin_again(n, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
 }
 
-// Where the value of a state lies after `step` steps have run.
+// Returns the memory of a state's value after `step` steps.
 std::byte* ScanCall::state_after(const Frame& frame, const State& state, std::int64_t step) const {
   if (step == 0) return state.first.in(frame);
   if (state.after >= 0) return stack_at(frame, static_cast<std::size_t>(state.after), time_of(step - 1));
@@ -218,45 +218,45 @@ void ScanCall::bind_step(const Frame& frame, std::int64_t step, Lane& lane) {
   for (std::size_t k = 0; k < outputs_.size(); ++k) *at++ = stack_at(frame, k, t) + row(outputs_[k].rows_bytes);
 }
 
-void ScanCall::run(const Frame& frame, const Part& part) {
+void ScanCall::run(const Frame& frame, const Worker& worker) {
   Way& way = ways_[choice_.active()];
-  const bool choosing = choice_.open(), together = way.together(), notes = ways_.size() > 1 && part.index == 0;
+  const bool choosing = choice_.open(), together = way.together(), notes = ways_.size() > 1 && worker.index == 0;
   const auto start = notes ? Clock::now() : Clock::time_point();
-  bool ended = false;  // with a barrier
-  if (static_cast<std::size_t>(part.index) < way.lanes.size()) {
-    Lane& lane = way.lanes[static_cast<std::size_t>(part.index)];
-    if (way.schedule != Schedule::rows || !lane.rows.empty()) run_lane(frame, lane, together ? part : Part{});
+  bool ended = false;  // ended with a barrier
+  if (static_cast<std::size_t>(worker.index) < way.lanes.size()) {
+    Lane& lane = way.lanes[static_cast<std::size_t>(worker.index)];
+    if (way.schedule != Schedule::rows || !lane.rows.empty()) run_lane(frame, lane, together ? worker : Worker{});
     ended = together && lane.body->steps().ends_together() && !choosing;
   }
-  if (!ended) part.sync();
-  if (!layout_.packed) finish(frame, part);
+  if (!ended) worker.sync();
+  if (!layout_.packed) finish(frame, worker);
   if (notes) note_run(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
 }
 
-void ScanCall::run_lane(const Frame& frame, Lane& lane, const Part& part) {
-  const FlushDenormals flush;  // what dies out over the steps would make them slow
+void ScanCall::run_lane(const Frame& frame, Lane& lane, const Worker& worker) {
+  const FlushDenormals flush;  // values that decay over the steps would become slow denormals
   lane.bases[k_arena] = lane.arena.size() > 0 ? lane.arena.data() : frame.bases[k_arena] + scratch_base_;
   lane.bases[k_constants] = lane.body->constants();
   Frame inner{lane.bases.data(), lane.scratch.size() > 0 ? lane.scratch.data() : frame.scratch, {}, frame.lane};
-  if (layout_.packed) return run_packed_steps(frame, inner, lane, part);
+  if (layout_.packed) return run_packed_steps(frame, inner, lane, worker);
   if (!lane.rows.empty()) inner.rows = {lane.rows.end - lane.rows.begin, rows_};
   for (std::int64_t step = 0; step < layout_.steps; ++step) {
     bind_step(frame, step, lane);
     if (step == 0 && !lane.packed->empty()) {
-      for (PackedMatmul* product : *lane.packed) product->pack(inner, part);
-      part.sync();
+      for (PackedMatmul* product : *lane.packed) product->pack(inner, worker);
+      worker.sync();
     }
-    lane.body->run(inner, part);
+    lane.body->run(inner, worker);
   }
 }
 
-// Final states that do not lie where they are wanted.
-void ScanCall::finish(const Frame& frame, const Part& part) const {
+// Copies final states that are not in their bound buffers.
+void ScanCall::finish(const Frame& frame, const Worker& worker) const {
   for (const State& state : states_) {
     if (!state.last.present || state.bytes == 0) continue;
     const std::byte* from = state_after(frame, state, layout_.steps);
     std::byte* to = state.last.ref.in(frame);
-    const Range r = part.share(static_cast<std::int64_t>(state.bytes), 64);
+    const Range r = worker.share(static_cast<std::int64_t>(state.bytes), 64);
     if (from != to && !r.empty()) std::memmove(to + r.begin, from + r.begin, static_cast<std::size_t>(r.end - r.begin));
   }
 }

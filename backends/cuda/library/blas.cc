@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "backends/cuda/library/open.h"
-#include "unroll/error.h"
+#include "backends/cuda/driver/open.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cuda {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/choices/chooser.h"
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/kernels.h"
+#include "backends/cuda/library/autotuner.h"
 #include "backends/cuda/library/call.h"
 
 namespace unroll::cuda {
@@ -127,7 +127,7 @@ class BlasProduct final : public LibraryCall {
   friend class Blas;
   struct Timing {
     const Device* device;
-    Chooser* chooser;  // null: the first proposal is taken
+    Autotuner* autotuner;  // null: the first proposal is taken
   };
   // How a, b and c lie in memory: bytes from the first to the last element, and of an element.
   struct Extent {
@@ -169,8 +169,8 @@ class Blas {
   // Throws Error(device), which names what is missing and its fix.
   Blas();
   std::string version() const;
-  // Products made from now on take the fastest of the first proposals, which `chooser` keeps. Both outlive this.
-  void time_proposals(const Device& device, Chooser& chooser) { timing_ = {&device, &chooser}; }
+  // Products made from now on take the fastest of the first proposals, which `autotuner` keeps. Both outlive this.
+  void time_proposals(const Device& device, Autotuner& autotuner) { timing_ = {&device, &autotuner}; }
   // Null for what the library does not do: rows that are counted on the device, an axis without unit stride, more than
   // one leading axis, sums of no terms; extras in f64, or with a leading axis. Without time_proposals its algorithm is
   // the first of the library's proposals that it can run.

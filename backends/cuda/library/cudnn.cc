@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "backends/cuda/library/open.h"
-#include "unroll/error.h"
+#include "backends/cuda/driver/open.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cuda {
 

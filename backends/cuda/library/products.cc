@@ -6,8 +6,8 @@
 
 #include "backends/common/expression.h"
 #include "core/support/formats.h"
-#include "unroll/ops.h"
-#include "unroll/plan/product_groups.h"
+#include "unroll/ir/ops.h"
+#include "unroll/passes/product_groups.h"
 
 namespace unroll::cuda {
 
@@ -158,7 +158,7 @@ std::vector<bool> tf32_outputs(const Graph& graph, const Node& node, const std::
       return {static_cast<std::size_t>(at) < inputs.size() && inputs[static_cast<std::size_t>(at)]};
     }
     case Op::fused:
-    case Op::row_group: {
+    case Op::fused_reduction: {
       std::vector<bool> operands, outputs;
       for (const ValueId& id : node.inputs) operands.push_back(is(id));
       std::vector<std::vector<bool>> inner;

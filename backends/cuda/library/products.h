@@ -9,7 +9,7 @@
 
 #include "backends/common/hazards.h"
 #include "backends/cuda/library/blas.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::cuda {
 

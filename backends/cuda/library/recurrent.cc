@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backends/device/lowering.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cuda {
 

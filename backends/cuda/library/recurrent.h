@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/choices/rnn_choice.h"
 #include "backends/cuda/library/rnn.h"
-#include "unroll/backend.h"
+#include "backends/cuda/library/rnn_choice.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::cuda {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cuda {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -10,7 +10,7 @@
 #include "backends/vulkan/device/functions.h"
 #include "backends/vulkan/device/limits.h"
 #include "core/support/process/forked.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::vulkan {
 

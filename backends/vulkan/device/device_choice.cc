@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "backends/vulkan/device/device.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/vulkan/device/pipeline_file.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

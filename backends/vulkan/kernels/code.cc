@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

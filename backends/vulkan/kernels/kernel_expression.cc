@@ -8,7 +8,7 @@
 #include "backends/vulkan/kernels/kernels.h"
 #include "backends/vulkan/kernels/math.h"
 #include "core/support/formats.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -87,7 +87,7 @@ Words links_shader(const Setting& setting);
 Words linked_scatter_shader(DType dtype, const Setting& setting);
 // iota: operand result; parameters n, inner, size of the axis.
 Words iota_shader(const Setting& setting);
-// random_uniform: operands key, [step], result; parameters n, site.
+// random_uniform: operands key, [step], result; parameters n, rng_stream.
 Words random_shader(bool has_step, const Setting& setting);
 // Rows of each step of a packed loop, and of all steps before it: operands batch_sizes, result [T, 2]; parameters T, B.
 // T iterations.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups: `lanes` invocations share a row, and a workgroup computes `teams` rows, or `teams` sums of neighboring
-// rows. Every reduction adds up in an order that depends on the number of lanes alone, not on the subgroups of the
-// device.
+// Fused reductions: `lanes` invocations share a row, and a workgroup computes `teams` rows, or `teams` sums of
+// neighboring rows. Every reduction adds up in an order that depends on the number of lanes alone, not on the subgroups
+// of the device.
 #pragma once
 
 #include <string>
@@ -57,7 +57,7 @@ RowLayout row_layout(const RowSchedule& schedule, const Limits& limits);
 // Words of a row in the spill buffer, which is the last operand when there are some.
 std::uint32_t spill_words(const RowSchedule& schedule, const RowLayout& layout);
 
-// What the code of a row group reads and writes: column by column of the row that it is at.
+// What the code of a fused reduction reads and writes: column by column of the row that it is at.
 class RowOperands {
  public:
   virtual ~RowOperands() = default;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 

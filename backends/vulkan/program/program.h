@@ -13,10 +13,10 @@
 #include "backends/common/hazards.h"
 #include "backends/device/packed.h"
 #include "backends/device/walk.h"
-#include "backends/vulkan/device/context.h"
 #include "backends/vulkan/kernels/products.h"
-#include "backends/vulkan/loops/loops.h"
-#include "unroll/backend.h"
+#include "backends/vulkan/program/context.h"
+#include "backends/vulkan/scan/loops.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::vulkan {
 
@@ -159,7 +159,7 @@ class NodeCompiler : public device::Lowering {
   bool shares(const Factor& product, const Factor& other) const;
   std::optional<SharedWork> tile_of(const SharedProducts& group);
   void elementwise(NodeWork& work);
-  void row_group(NodeWork& work, const Node& node);
+  void fused_reduction(NodeWork& work, const Node& node);
   void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
   void matmul(NodeWork& work, const Node& node);
   ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;

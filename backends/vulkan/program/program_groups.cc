@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise nodes, fused nodes and row groups as dispatches.
+// Elementwise nodes, fused nodes and fused reductions as dispatches.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,7 +7,7 @@
 #include "backends/common/walk.h"
 #include "backends/vulkan/kernels/rows.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 
@@ -154,7 +154,7 @@ void NodeCompiler::store_ahead(device::StatePlaces& states) {
     const auto state = static_cast<std::size_t>(each.state);
     const ValueId value = graph().outputs()[state].value;
     const Node& node = graph().node(value.node);
-    const bool can = node.op == Op::row_group || node.op == Op::fused || is_elementwise(node.op);
+    const bool can = node.op == Op::fused_reduction || node.op == Op::fused || is_elementwise(node.op);
     if (states.after[state] < 0 || !can) continue;
     each.in_step = true;
     ahead_.emplace_back(value, each.output);
@@ -300,7 +300,7 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
   for (const auto& [copy, gate] : joined.nodes.kept) work.joined.push_back(copy);
 }
 
-void NodeCompiler::row_group(NodeWork& work, const Node& node) {
+void NodeCompiler::fused_reduction(NodeWork& work, const Node& node) {
   Operands operands;
   Expression e = row_expression(work.node, operands);
   const Buffers buffers = shared_buffers(operands);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/vulkan/program/program.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 
@@ -74,7 +74,7 @@ void NodeCompiler::random_uniform(NodeWork& work, const Node& node) {
   operands.push_back(operand({work.node, 0}));
   const bool has_step = node.inputs.size() > 1;
   add(work, has_step ? "p1" : "p0", std::move(operands),
-      {word(shape.elements()), word(node.attributes.get<std::int64_t>("site"))},
+      {word(shape.elements()), word(node.attributes.get<std::int64_t>("rng_stream"))},
       static_cast<std::uint64_t>(shape.elements()), [&] { return random_shader(has_step, setting()); });
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "backends/vulkan/loops/loops.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/ops.h"
+#include "backends/vulkan/scan/loops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 

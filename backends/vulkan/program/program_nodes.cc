@@ -4,8 +4,8 @@
 
 #include "backends/common/walk.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 
@@ -26,7 +26,7 @@ void NodeCompiler::compile(NodeWork& work) {
   const Node& node = graph().node(work.node);
   if (is_elementwise(node.op) || node.op == Op::fused) return elementwise(work);
   switch (node.op) {
-    case Op::row_group: return row_group(work, node);
+    case Op::fused_reduction: return fused_reduction(work, node);
     case Op::reshape:
     case Op::transpose:
     case Op::slice:

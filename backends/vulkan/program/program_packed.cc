@@ -5,7 +5,7 @@
 
 #include "backends/common/walk.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 

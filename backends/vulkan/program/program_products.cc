@@ -4,8 +4,8 @@
 
 #include "backends/common/walk.h"
 #include "backends/vulkan/program/program.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll::vulkan {
 

@@ -10,7 +10,7 @@
 
 #include "backends/vulkan/program/program.h"
 #include "backends/vulkan/program/times.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::vulkan {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "backends/vulkan/device/context.h"
+#include "backends/vulkan/program/context.h"
 
 namespace unroll::vulkan {
 

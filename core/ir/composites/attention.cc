@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "core/ir/append.h"
-#include "core/ir/composite.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

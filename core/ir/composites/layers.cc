@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "core/ir/append.h"
-#include "core/ir/composite.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 
@@ -74,7 +74,7 @@ Values layer_norm_body(Inputs in, const Attributes& attributes) {
 Values dropout_body(Inputs in, const Attributes& attributes) {
   const Value x = in[0], key = in[1], step = in.size() > 2 ? in[2] : Value();
   const double rate = attributes.get<double>("rate");
-  const Value u = random_uniform(key, x.shape(), attributes.get<std::int64_t>("site"), step);
+  const Value u = random_uniform(key, x.shape(), attributes.get<std::int64_t>("rng_stream"), step);
   const double scale = rate < 1 ? 1 / (1 - rate) : 0;
   return {select(less(u, scalar_like(u, rate)), scalar_like(x, 0), x * scale)};
 }
@@ -90,7 +90,7 @@ std::span<const Composite> layer_composites() {
       {Op::softmax, {}, require_rows, softmax_body},
       {Op::log_softmax, {}, require_rows, log_softmax_body},
       {Op::layer_norm, {{"epsilon", K::number}}, require_layer_norm, layer_norm_body},
-      {Op::dropout, {{"rate", K::number}, {"site", K::integer}}, require_dropout, dropout_body},
+      {Op::dropout, {{"rate", K::number}, {"rng_stream", K::integer}}, require_dropout, dropout_body},
       {Op::embedding, {}, require_embedding, embedding_body},
   };
   return rows;
@@ -101,8 +101,8 @@ Value log_softmax(Value x) { return append(Op::log_softmax, {x}); }
 Value layer_norm(Value x, Value weight, Value bias, double epsilon) {
   return append(Op::layer_norm, {x, weight, bias}, {{"epsilon", epsilon}});
 }
-Value dropout(Value x, Value key, double rate, std::int64_t site, Value step) {
-  const Attributes attributes{{"rate", rate}, {"site", site}};
+Value dropout(Value x, Value key, double rate, std::int64_t rng_stream, Value step) {
+  const Attributes attributes{{"rate", rate}, {"rng_stream", rng_stream}};
   return step ? append(Op::dropout, {x, key, step}, attributes) : append(Op::dropout, {x, key}, attributes);
 }
 Value embedding(Value table, Value ids) { return append(Op::embedding, {table, ids}); }

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "core/ir/append.h"
-#include "core/ir/composite.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -5,11 +5,11 @@
 // T time, B batch, I input, H hidden, P output (projection, or H), G gates, L layers, D directions.
 #include <cstdint>
 
-#include "core/ir/composite.h"
-#include "core/ir/shapes/input_range.h"
-#include "unroll/plan/cell_equations.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "core/ir/input_range.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/cell_equations.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -221,7 +221,7 @@ Values stack_layers(Inputs in, const Attributes& attributes, SweepFunction sweep
     }
     x = y.size() > 1 ? concat(y, -1) : y[0];
     const bool is_last = layer + 1 == n_layers;
-    if (rate > 0 && !is_last) x = dropout(x, key, rate, attributes.get<std::int64_t>("site") + layer);
+    if (rate > 0 && !is_last) x = dropout(x, key, rate, attributes.get<std::int64_t>("rng_stream") + layer);
   }
   Values out{x, stack(hn)};
   if (has_cell_state) out.push_back(stack(cn));
@@ -236,7 +236,7 @@ Values lstm_body(Inputs in, const Attributes& attributes) { return stack_layers(
 std::vector<AttributeSpec> attributes_with(std::initializer_list<AttributeSpec> more) {
   using K = AttributeKind;
   std::vector<AttributeSpec> list{{"hidden", K::integer}, {"layers", K::integer}, {"bidirectional", K::flag},
-                                  {"bias", K::flag},      {"dropout", K::number}, {"site", K::integer},
+                                  {"bias", K::flag},      {"dropout", K::number}, {"rng_stream", K::integer},
                                   {"lengths", K::flag}};
   list.insert(list.end(), more);
   return list;
@@ -262,7 +262,7 @@ RecurrentResult recurrent(Op cell, const RecurrentInputs& in, const RecurrentOpt
                         {"bidirectional", o.bidirectional},
                         {"bias", o.bias},
                         {"dropout", o.dropout},
-                        {"site", o.site},
+                        {"rng_stream", o.rng_stream},
                         {"lengths", static_cast<bool>(in.lengths)}};
   if (cell == Op::rnn) attributes.set("relu", o.relu);
   if (cell == Op::gru) attributes.set("reset_after", o.reset_after);

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/composite.h"
+#include "core/ir/ops/composite.h"
 #include "core/support/sum_tree.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <variant>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

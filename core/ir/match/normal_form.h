@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/ir/match/polynomial.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

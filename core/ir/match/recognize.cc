@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/ir/composite.h"
 #include "core/ir/match/unify.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/composite.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/shapes/shape_rules.h"
 
-#include "core/ir/composite.h"
-#include "core/ir/op_map.h"
-#include "unroll/error.h"
+#include "core/ir/ops/composite.h"
+#include "core/ir/ops/op_map.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

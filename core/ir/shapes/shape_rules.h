@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/ir/shapes/shape_query.h"
+#include "core/ir/ops/shape_query.h"
 
 namespace unroll {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/ir/ops/unary_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "core/ir/unary_ops.h"
 
 namespace unroll {
 
@@ -209,7 +209,7 @@ std::vector<Type> random_uniform_rule(const ShapeQuery& q) {
     q.require_dtype(1, DType::i32, "step");
     q.require_shape(1, Shape{}, "step");
   }
-  q.integer("site");
+  q.integer("rng_stream");
   return {{DType::f32, shape_attribute(q)}};
 }
 

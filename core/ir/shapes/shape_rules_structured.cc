@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of scan, fused, row_group and gradient.
-#include "core/ir/row_ops.h"
+// Shape rules of scan, fused, fused_reduction and gradient.
+#include "core/ir/ops/row_ops.h"
 #include "core/ir/shapes/shape_rules.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -125,7 +125,7 @@ void check_body_inputs(const ShapeQuery& q, const char* name) {
     q.require(q.body->type(body_inputs[i].value) == q.in(i), "input " + std::to_string(i) + " differs from the body's");
 }
 
-// Outputs that are sums over rows (unroll/plan/row_sums.h).
+// Outputs that are sums over rows (unroll/ir/row_sums.h).
 void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
   const Ints sums = q.attributes.get_or<Ints>("sums", {});
   if (sums.empty()) return;
@@ -145,11 +145,11 @@ void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
 }
 
 // All results have the same rows.
-std::vector<Type> row_group_rule(const ShapeQuery& q) {
-  check_body_inputs(q, "row_group");
+std::vector<Type> fused_reduction_rule(const ShapeQuery& q) {
+  check_body_inputs(q, "fused_reduction");
   for (const Node& node : q.body->nodes())
     if (node.op != Op::input && node.op != Op::constant && !is_row_op(*q.body, node))
-      throw Error(ErrorKind::graph, "row_group",
+      throw Error(ErrorKind::graph, "fused_reduction",
                   "the body may hold ops that work row by row only; got " + std::string(op_info(node.op).name));
   std::vector<Type> outputs;
   for (const NamedValue& output : q.body->outputs()) {
@@ -210,7 +210,7 @@ std::vector<Type> gradient_rule(const ShapeQuery& q) {
 constexpr ShapeRow k_structured_rows[] = {
     {Op::scan, scan_rule},
     {Op::fused, fused_rule},
-    {Op::row_group, row_group_rule},
+    {Op::fused_reduction, fused_reduction_rule},
     {Op::gradient, gradient_rule},
 };
 

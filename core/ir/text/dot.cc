@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints a graph for Graphviz: boxes are nodes, clusters are bodies, edges have types.
 #include "core/ir/text/text.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -7,8 +7,8 @@
 
 #include "core/ir/text/text_reader.h"
 #include "core/ir/verify.h"
-#include "unroll/error.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -8,7 +8,7 @@
 #include "core/ir/text/text.h"
 #include "core/support/formats.h"
 #include "core/support/text/exact_text.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

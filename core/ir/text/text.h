@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

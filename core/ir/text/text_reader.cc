@@ -11,7 +11,7 @@
 #include "core/support/formats.h"
 #include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

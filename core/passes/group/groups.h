@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of adjacent nodes that become one node: shared by fuse.cc and row_groups.cc.
+// Groups of adjacent nodes that become one node: shared by fuse.cc and fused_reductions.cc.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 
@@ -57,7 +57,7 @@ void emit_group(Op op, const Graph& graph, const std::vector<int>& members, cons
 
 bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
-// A reduction over the last axis of so many rows at least: of enough for a row group (row_groups.cc).
+// A reduction over the last axis of so many rows at least: of enough for a fused reduction (fused_reductions.cc).
 bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
 // How many rows [L, W] each element of a sum over the last axes of L adds up; 0 for other nodes.
 std::int64_t summed_rows(const Graph& graph, const Node& node);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/product_groups.h"
+#include "unroll/passes/product_groups.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

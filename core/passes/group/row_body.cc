@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/ir/unary_ops.h"
+#include "core/ir/ops/unary_ops.h"
 #include "core/passes/log.h"
 #include "core/passes/rewrite.h"
 

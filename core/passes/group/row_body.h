@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups that return sums over rows. Where only sums over the last axes of L read a result [L, W] of a row group,
-// such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time and returns
-// [rows / n, W] (unroll/plan/row_sums.h): the terms never go through memory. Where the result leaves a loop, a stack of
-// these sums takes the place of the stack of rows. Rows stay independent but for the few that are added up.
+// Fused reductions that return sums over rows. Where only sums over the last axes of L read a result [L, W] of a fused
+// reduction, such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time and
+// returns [rows / n, W] (unroll/ir/row_sums.h): the terms never go through memory. Where the result leaves a loop, a
+// stack of these sums takes the place of the stack of rows. Rows stay independent but for the few that are added up.
 // A result that others read too, such as the gradient of logits, is added up in the same way if it is too large to be
 // read again from a cache: the sums are then one more result.
 #include <algorithm>
@@ -10,12 +10,12 @@
 #include <numeric>
 #include <set>
 
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
 
 namespace unroll {
 
@@ -84,7 +84,7 @@ class SumReads {
 bool may_sum(const Graph& graph, const ValueId& id) {
   const Node& node = graph.node(id.node);
   const Type& type = graph.type(id);
-  if (node.op != Op::row_group || rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0) return false;
+  if (node.op != Op::fused_reduction || rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0) return false;
   return type.dtype != DType::b8 && !is_half(type.dtype);
 }
 
@@ -139,7 +139,7 @@ class RowSums {
   }
 
   std::vector<Value> operator()(const RewriteNode& at) {
-    if (at.node.op == Op::row_group) return sum_in_group(at);
+    if (at.node.op == Op::fused_reduction) return sum_in_group(at);
     if (at.node.op == Op::scan) return sum_in_steps(at);
     if (const auto sums = kept_sums_.find(at.node.op == Op::reduce_sum ? at.node.inputs[0] : ValueId{});
         sums != kept_sums_.end() && sums_all_rows(at.source, at.node))
@@ -189,21 +189,22 @@ class RowSums {
     const InLoop in_loop(log_, at.source, at.node);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(body.nodes().size()); ++i) note(body, results, i);
     return copy_node(at, rewrite(body, [&](const RewriteNode& inner) -> std::vector<Value> {
-                       if (inner.node.op == Op::row_group) return with_sums(inner, results, {});
+                       if (inner.node.op == Op::fused_reduction) return with_sums(inner, results, {});
                        if (dropped.contains(inner.id)) return {inner.operands[0]};
                        return {};
                      }));
   }
   static bool is_summed(const Graph& graph, const ValueId& id) {
     const Node& node = graph.node(id.node);
-    return node.op == Op::row_group && rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0;
+    return node.op == Op::fused_reduction && rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0;
   }
 
   void note(const Graph& graph, const Summed& results, std::int32_t group) {
     const Index n = rows_of_group(graph, group, results);
     for (const auto& [id, rows] : results)
       if (log_ && id.node == group && n > 1)
-        log_->add("summed " + graph.type(id).text() + " over " + std::to_string(n) + " rows at a time in its row group",
+        log_->add("summed " + graph.type(id).text() + " over " + std::to_string(n) + " rows at a time in its "
+                      "fused reduction",
                   kept_.contains(id) ? "it is large, and its sum over all rows is read too"
                                      : "only the sum over all rows is read");
   }

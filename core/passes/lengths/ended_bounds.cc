@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/ir/unary_ops.h"
-#include "unroll/ops.h"
+#include "core/ir/ops/unary_ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "core/passes/group/row_body.h"
-#include "core/passes/log.h"
 #include "core/passes/lengths/ended_bounds.h"
-#include "unroll/graph.h"
-#include "unroll/ops.h"
+#include "core/passes/log.h"
+#include "unroll/ir/graph.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

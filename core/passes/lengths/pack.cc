@@ -12,7 +12,7 @@
 #include "core/passes/lengths/packed_ops.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

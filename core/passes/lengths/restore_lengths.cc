@@ -2,9 +2,9 @@
 // The third form of loops with lengths, beside masked and packed: the scan takes `lengths` again, its step selects
 // nothing, and rows stay where they are. A kernel may then stop a row after its last step. Results of ended rows are
 // zero, also those that were not in the masked form and that nobody reads there (live_rows.h).
+#include "core/passes/lengths/live_rows.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "core/passes/lengths/live_rows.h"
 
 namespace unroll {
 

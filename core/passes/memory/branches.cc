@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/passes/passes.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

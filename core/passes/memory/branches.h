@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

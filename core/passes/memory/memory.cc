@@ -9,9 +9,9 @@
 #include "core/passes/memory/views.h"
 #include "core/passes/passes.h"
 #include "core/support/checked_size.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/ops.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -244,7 +244,7 @@ class MemoryPlanner {
   // The kernel of the result's node has read what it needs of this operand before it writes the same bytes.
   bool may_continue(const ValueId& result, const ValueId& operand) const {
     const Node& node = graph_.node(result.node);
-    if (node.op != Op::row_group) return same_index(node, operand);
+    if (node.op != Op::fused_reduction) return same_index(node, operand);
     return backend_.rows_in_place && rows_per_sum(node, static_cast<std::size_t>(result.output)) == 0 &&
            is_whole(operand) && graph_.type(operand).shape == graph_.type(result).shape;
   }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/row_sums.h"
 
 namespace unroll {
 
@@ -34,7 +34,7 @@ bool takes_strides(const Node& reader, const Shape& shape, const Ints& strides) 
     case OpKind::cast:
     case OpKind::move: return true;
     case OpKind::matmul: return rows_are_dense(shape, strides);
-    case OpKind::body: return reader.op == Op::fused || reader.op == Op::row_group;
+    case OpKind::body: return reader.op == Op::fused || reader.op == Op::fused_reduction;
     default: return false;
   }
 }
@@ -130,7 +130,7 @@ class ViewFinder {
       const bool owns = at(views_, part).root == part && !is_viewed(part);
       const bool writes =
           is_elementwise(producer.op) || producer.op == Op::fused ||
-          (producer.op == Op::row_group && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
+          (producer.op == Op::fused_reduction && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
       const bool row_dense = shape.rank() == 0 || strides.back() == 1 || shape[shape.rank() - 1] == 1;
       const bool once = std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
       if (owns && writes && row_dense && once && all_take(part, shape, strides))

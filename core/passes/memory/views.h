@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 

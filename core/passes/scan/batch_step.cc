@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll {
 

@@ -8,7 +8,7 @@
 
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/batch_step.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

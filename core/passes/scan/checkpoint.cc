@@ -12,7 +12,7 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/segments.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

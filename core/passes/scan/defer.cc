@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 
+#include "core/passes/lengths/live_rows.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "core/passes/lengths/live_rows.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/plan/scan_form.h"
+#include "unroll/passes/scan_form.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "unroll/plan/product_groups.h"
-#include "unroll/plan/row_sums.h"
+#include "unroll/ir/row_sums.h"
+#include "unroll/passes/product_groups.h"
 
 namespace unroll {
 
@@ -19,7 +19,7 @@ const Storage& storage_of(const Plan& plan, const ValueId& id) {
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
 // Every operand lines up with the rows of the result, or is the same for all.
-bool goes_by_rows(const Node& node) { return node.op == Op::row_group || is_pointwise(node); }
+bool goes_by_rows(const Node& node) { return node.op == Op::fused_reduction || is_pointwise(node); }
 Index axis_of(const Node& node) { return node.attributes.get<Index>("axis"); }
 bool reduces_rows(const Node& node) {
   const Ints& axes = node.attributes.get<Ints>("axes");
@@ -70,7 +70,7 @@ class RowCheck {
     }
   }
   bool is_sum(const Node& node, std::size_t output) {
-    const Index n = node.op == Op::row_group ? rows_per_sum(node, output) : 0;
+    const Index n = node.op == Op::fused_reduction ? rows_per_sum(node, output) : 0;
     if (n == 0 || node.outputs[output].shape[0] * n != rows_) return false;
     unit_ = n;
     return true;

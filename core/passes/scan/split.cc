@@ -11,7 +11,7 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/body_moves.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 
@@ -19,8 +19,8 @@ namespace {
 
 using Part = BodyMoves::Part;
 
-// A reduction over rows stays with its row group where the values of all steps are more than caches hold; fewer are
-// soon read again, and calls in every step cost more.
+// A reduction over rows stays with its fused reduction where the values of all steps are more than caches hold; fewer
+// are soon read again, and calls in every step cost more.
 bool gains(const Graph& graph, const Node& node, std::int64_t steps, const Tuning& tuning) {
   const OpKind kind = op_info(node.op).kind;
   if (kind != OpKind::reduce) return kind == OpKind::matmul || kind == OpKind::index;

@@ -5,7 +5,7 @@
 // where several threads share the step; outside it is one call for all steps.
 #include <algorithm>
 
-#include "core/ir/row_ops.h"
+#include "core/ir/ops/row_ops.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/passes.h"
 #include "core/passes/scan/body_moves.h"
@@ -49,7 +49,7 @@ class CallSplit : private BodyMoves {
   bool is_free(std::size_t i) const { return op_info(node(i).op).kind == OpKind::move && !is_call(i); }
   std::size_t bytes_of(std::size_t i) const { return node(i).outputs[0].bytes(); }
 
-  // Ops that will be one call: elementwise ones of one shape, and those of a row group, which has a reduction.
+  // Ops that will be one call: elementwise ones of one shape, and those of a fused reduction, which has a reduction.
   void find_groups() {
     NodeSets rows_alike(n());
     for (std::size_t i = 0; i < n(); ++i)

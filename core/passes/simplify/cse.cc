@@ -11,7 +11,7 @@
 #include "core/ir/graph_hash.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

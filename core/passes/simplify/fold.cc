@@ -8,7 +8,7 @@
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/simplify/fold_constants.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/passes/simplify/fold_constants.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

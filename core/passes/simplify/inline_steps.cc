@@ -2,7 +2,7 @@
 // Replaces one-step scans by their bodies, and binds constants into loops, so that later passes and backends see them.
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// False when there is nothing at the path.
+// False if the path does not exist.
 bool inspect(const std::string& path, struct stat& status, ErrorKind on_failure) {
   if (::stat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT) return false;

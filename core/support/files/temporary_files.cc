@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_slots = 16, k_longest = 4096, k_none = k_slots;
 
-// Names lie in static memory, because a signal handler may read one while another thread gives it up.
+// Names are in static memory, because a signal handler may read one while another thread releases it.
 struct Slot {
   std::atomic<int> state{0};  // 0: free, 1: being filled, 2: a name
   std::array<char, k_longest> name;
@@ -28,7 +28,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 std::string temporary_path(const std::string& path) {
   constexpr std::size_t k_longest_name = 255;  // bytes
   const std::string_view ending = ".tmp";
-  const std::size_t name = path.rfind('/') + 1;  // 0 where there is no folder
+  const std::size_t name = path.rfind('/') + 1;  // 0 for a path without a folder
   return path.substr(0, name + std::min(path.size() - name, k_longest_name - ending.size())).append(ending);
 }
 

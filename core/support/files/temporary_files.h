@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files with temporary names, which a signal that ends the process must not leave behind.
+// Files with temporary names, which are removed even if a signal ends the process.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 
-// A name beside a path, with ".tmp" behind it. A name that would become too long is cut.
+// Returns the path with ".tmp" appended. Cuts names that would become too long.
 UNROLL_API std::string temporary_path(const std::string& path);
 
-// While it lives, remove_temporary_files() removes the file of this name. Beyond 16 at a time, and with a path of more
-// than 4095 bytes, a file is not removed.
+// Registers a file for remove_temporary_files() during its lifetime. At most 16 files at a time, and paths up to 4095
+// bytes, are registered.
 class UNROLL_API TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& path);
@@ -25,7 +25,7 @@ class UNROLL_API TemporaryFile {
   std::size_t slot_;
 };
 
-// Safe in a signal handler.
+// Removes the registered files. Safe in a signal handler.
 UNROLL_API void remove_temporary_files() noexcept;
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts as a sentence has them: "1 row", "3 rows are".
+// Counts in sentences: "1 row", "3 rows are".
 #pragma once
 
 #include <concepts>

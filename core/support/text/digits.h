@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The digits 0 to 9, whatever the locale is.
+// The digits 0 to 9, independent of the locale.
 #pragma once
 
 #include <algorithm>

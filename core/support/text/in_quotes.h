@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text in messages.
+// External text in messages.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace unroll {
 
 inline constexpr std::size_t k_quoted_characters = 60;
 
-// 'text' in printable characters, with "..." before the second quote where it has more than 60.
+// Returns 'text' in printable characters; texts above 60 characters are cut and end in "...".
 inline std::string in_quotes(std::string_view text) {
   std::string result = "'";
   std::size_t at = 0;

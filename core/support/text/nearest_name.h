@@ -11,7 +11,7 @@
 
 namespace unroll {
 
-// Insertions, deletions, replacements and swaps of neighbors that turn a into b (optimal string alignment).
+// Counts the insertions, deletions, replacements and swaps of neighbors that turn a into b (optimal string alignment).
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1), above(row), above_that(row);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -28,7 +28,7 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Empty when nothing is at most half of the name's length away.
+// Returns the nearest name; empty if every distance exceeds half of the name's length.
 inline std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
   std::size_t least = name.size() / 2 + 1;
@@ -39,7 +39,7 @@ inline std::string_view nearest_name(std::string_view name, std::span<const std:
   return best;
 }
 
-// What to say of a wrong name: "Did you mean 'gru'? Known: rnn, gru, lstm".
+// Returns advice for a wrong name: "Did you mean 'gru'? Known: rnn, gru, lstm".
 inline std::string known_names(std::string_view wrong, std::span<const std::string_view> known) {
   std::string text;
   if (const std::string_view near = nearest_name(wrong, known); !near.empty())

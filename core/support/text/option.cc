@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unroll/detail/option.h"
+#include "unroll/support/option.h"
 
 #include <cmath>
 #include <vector>
 
 #include "core/support/text/exact_text.h"
 #include "core/support/text/nearest_name.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 namespace {
 
-constexpr std::size_t k_longest_word = 256;  // an edit distance costs |a| * |b|
+constexpr std::size_t k_longest_word = 256;  // bounds the cost |a| * |b| of the edit distance
 
-// "a|b" as words.
+// Splits "a|b" into words.
 std::vector<std::string_view> words_in(std::string_view text) {
   std::vector<std::string_view> words;
   while (true) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text for a terminal. What could change it, or is not UTF-8, stands as \xNN: control characters, and bytes
-// that begin no character.
+// External text for a terminal. Control characters and bytes that begin no UTF-8 character become \xNN.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace unroll {
 
-// The character at `at`, which moves behind it.
+// Appends the character at `at`, and moves `at` past it.
 inline void append_printable(std::string& to, std::string_view text, std::size_t& at) {
   constexpr std::string_view k_digits = "0123456789abcdef";
   const std::size_t begin = at;
@@ -28,7 +27,7 @@ inline void append_printable(std::string& to, std::string_view text, std::size_t
   }
 }
 
-// The whole text; the characters in `kept` stay as they are.
+// Returns the whole text; the characters in `kept` stay unchanged.
 inline std::string printable(std::string_view text, std::string_view kept = {}) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a POSIX shell: of the commands that messages print, and of those that are run.
+// Words of a POSIX shell, for printed and executed commands.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace unroll {
 
-// The word as a shell reads it back: as it is where no character of it means anything to a shell, else in quotes.
+// Returns the word as a shell reads it back: unchanged if no character is special, otherwise in quotes.
 inline std::string shell_word(std::string_view word) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c & 0x80) != 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers with as few digits as what they were computed from has.
+// Numbers with only the digits that their precision supports.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace unroll {
 
-// The number with the fewest significant digits among those at most `tolerance` from `value`.
+// Returns the number with the fewest significant digits within `tolerance` of `value`.
 inline double shortest_near(double value, double tolerance) {
   if (!(tolerance > 0) || !std::isfinite(value)) return value;
   constexpr int k_most = std::numeric_limits<double>::max_digits10;
@@ -23,8 +23,8 @@ inline double shortest_near(double value, double tolerance) {
   }
   return value;
 }
-// scale * computed + offset, whose `computed` is an f32: with the fewest digits that tell it from its neighbors. They
-// are neighbors in f32 of `computed` or of the result, or differ by the rounding of an f32 near 1, times the scale.
+// Returns scale * computed + offset for an f32 `computed`, with the fewest digits that distinguish its neighbors: those
+// in f32 of `computed` or of the result, or at the rounding of an f32 near 1, times the scale.
 inline double scaled_f32(float computed, double scale, double offset) {
   const auto half_ulp = [](double number) {
     const float size = std::fabs(static_cast<float>(number));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes in messages of the library: "12 KiB", "3 MiB".
+// Byte counts in messages of the library: "12 KiB", "3 MiB".
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// Rounded up; in KiB below 10 MiB, in MiB above.
+// Rounds up; uses KiB below 10 MiB, otherwise MiB.
 inline std::string size_text(std::size_t bytes) {
   const bool small = bytes < std::size_t{10} << 20;
   const int shift = small ? 10 : 20;

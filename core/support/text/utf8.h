@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-// Length of the sequence that a byte starts, its payload, and the least value that needs this length; 0: no start.
+// Length of the sequence that a byte starts, its payload, and the least value that needs this length; 0: no start byte.
 struct Utf8Lead {
   std::size_t length;
   char32_t payload, least;
@@ -22,7 +22,7 @@ constexpr Utf8Lead utf8_lead(unsigned char byte) {
 
 constexpr bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// The character at `at`, which moves behind it; false, and `at` stays, when there is none.
+// Reads the character at `at` and moves `at` past it. Returns false, with `at` unchanged, if there is none.
 constexpr bool next_character(std::string_view bytes, std::size_t& at, char32_t& value) {
   const Utf8Lead lead = utf8_lead(static_cast<unsigned char>(bytes[at]));
   if (lead.length == 0 || bytes.size() - at < lead.length) return false;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/types.h"
+#include "unroll/support/types.h"
 
 namespace unroll {
 

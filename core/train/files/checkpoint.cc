@@ -5,7 +5,7 @@
 
 #include "core/support/text/exact_text.h"
 #include "core/support/text/in_quotes.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "core/train/update/schedule.h"
-#include "unroll/safetensors.h"
-#include "unroll/trainer.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

@@ -5,7 +5,7 @@
 #include "core/support/tensor_role.h"
 #include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

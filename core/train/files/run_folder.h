@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/train/files/checkpoint.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll {
 

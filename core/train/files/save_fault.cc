@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 #include "unroll/train/compare.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include "core/support/text/in_quotes.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/files/run_folder.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training loop around the update graph: selects the batch and learning rate; logs, validates and saves. The
 // results of an update depend on (task, options, seed, update) and carried state, never on logging or saving.
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,14 +12,14 @@
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
-#include "core/train/loop/memory_limit.h"
-#include "core/train/loop/options.h"
-#include "core/train/loop/prefetch.h"
+#include "core/train/device/estimate.h"
+#include "core/train/device/memory_limit.h"
+#include "core/train/device/options.h"
+#include "core/train/device/prefetch.h"
 #include "core/train/loop/trainer_state.h"
-#include "core/train/study/estimate.h"
 #include "core/train/update/metrics.h"
 #include "core/train/update/schedule.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

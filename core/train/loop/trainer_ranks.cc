@@ -6,7 +6,7 @@
 #include "core/parallel/collectives.h"
 #include "core/support/tensor_role.h"
 #include "core/train/loop/trainer_state.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in progress: its position, its model on the device, its files. Functions: trainer.cc (updates), own_loop.cc
+// A run in progress: its position, its model on the device, its files. Functions: trainer.cc (updates), custom_loop.cc
 // (updates of the caller's own loop), trainer_files.cc (files), trainer_reports.cc (reports).
 #pragma once
 
@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "core/support/machine_memory.h"
+#include "core/train/advice/advice.h"
+#include "core/train/device/device_model.h"
 #include "core/train/files/checkpoint.h"
 #include "core/train/files/run_folder.h"
-#include "core/train/loop/device_model.h"
-#include "core/train/study/advice.h"
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

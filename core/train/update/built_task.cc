@@ -7,8 +7,8 @@
 #include "core/support/tensor_role.h"
 #include "core/train/update/control.h"
 #include "core/train/update/loss_weight.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

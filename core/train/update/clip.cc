@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "unroll/ops.h"
-#include "unroll/trainer.h"
+#include "unroll/ir/ops.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

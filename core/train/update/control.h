@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "unroll/ops.h"
-#include "unroll/tensor.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 

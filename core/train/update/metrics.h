@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/train/update/update_graph.h"
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

@@ -8,9 +8,9 @@
 #include "core/support/text/exact_text.h"
 #include "core/support/text/nearest_name.h"
 #include "core/train/update/clip.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "unroll/train/optimizer.h"
-#include "unroll/scope.h"
-#include "unroll/trainer.h"
+#include "unroll/nn/scope.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

@@ -2,7 +2,7 @@
 // The learning rate of an update. It depends only on the update, except for plateaus, which depend on validations.
 #pragma once
 
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 

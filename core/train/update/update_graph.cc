@@ -12,19 +12,19 @@
 #include "core/train/update/clip.h"
 #include "core/train/update/control.h"
 #include "core/train/update/exchange_buckets.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
 namespace {
 
-// Adds residents to a graph: an input that is zero at first, and the output that replaces it, which is left out where
-// nothing may change.
-class Residents {
+// Adds persistent tensors to a graph: an input that is zero at first, and the output that replaces it, which is left
+// out where nothing may change.
+class PersistentInputs {
  public:
-  Residents(Graph& graph, std::vector<NamedType>& list, bool change = true)
+  PersistentInputs(Graph& graph, std::vector<NamedType>& list, bool change = true)
       : graph_(graph), list_(list), change_(change) {}
   Value input(const std::string& name, const Type& type, double initial = 0) {
     list_.push_back({name, type, initial});
@@ -47,19 +47,19 @@ class Residents {
 // The graph of one update while it grows.
 class UpdateBuilder {
  public:
-  UpdateBuilder(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase, const UpdateShare& share,
+  UpdateBuilder(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase, const UpdateShare& share,
                 bool change)
       : recipe_(recipe), phase_(phase), share_(share), control_(*t_.graph),
         built_(build_task(task, *t_.graph, like, true, control_.key, /*in_parts=*/phase != Phase::whole)),
         loops_(change ? std::vector<LoopActivations>() : count_activations(*t_.graph)),
-        residents_(*t_.graph, t_.residents, change), sums_(sums_of(built_)) {
+        persistent_(*t_.graph, t_.persistent, change), sums_(sums_of(built_)) {
     t_.parameters = built_.parameters;
     t_.metrics = built_.metrics;
     rules_ = parameter_rules(recipe.optimizer_options, recipe.groups, t_.parameters);
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].lr_scale > 0) trained_.push_back(i);
     for (const std::size_t i : trained_) parameters_.push_back(graph().find_input(name(i)));
-    if (recipe.scales) scale_ = residents_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
+    if (recipe.scales) scale_ = persistent_.input(k_loss_scale, {DType::f32, {}}, recipe.loss_scale.initial);
     find_parts();
     if (phase == Phase::step) read_sums();
     else if (phase != Phase::exchange) find_gradients();
@@ -70,7 +70,7 @@ class UpdateBuilder {
     const OriginScope of_phase(graph(), {"", steps ? Origin::Phase::update : Origin::Phase::backward});
     if (phase_ == Phase::exchange) {
       for (const NamedType& part : t_.parts)
-        exchange(part, residents_.input(accumulated_name(0, part.name), part.type));
+        exchange(part, persistent_.input(accumulated_name(0, part.name), part.type));
       return std::move(t_);
     }
     if (phase_ == Phase::gather || phase_ == Phase::last) {
@@ -189,16 +189,16 @@ class UpdateBuilder {
   void exchange(const NamedType& part, Value leaf) {
     std::vector<Value> blocks;
     for (std::size_t i = 1; i < n_blocks(); ++i)
-      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+      blocks.push_back(persistent_.input(accumulated_name(i, part.name), part.type));
     blocks.push_back(leaf);
     graph().output(total_name(part.name), sum_of(blocks));
   }
 
   Value total_of(const NamedType& part) {
-    if (share_.ranks > 1) return residents_.input(total_name(part.name), part.type);
+    if (share_.ranks > 1) return persistent_.input(total_name(part.name), part.type);
     std::vector<Value> blocks;
     for (std::size_t i = 0; i < n_blocks(); ++i)
-      blocks.push_back(residents_.input(accumulated_name(i, part.name), part.type));
+      blocks.push_back(persistent_.input(accumulated_name(i, part.name), part.type));
     return sum_of(blocks);
   }
   // The sums and gradients of all leaves.
@@ -212,7 +212,7 @@ class UpdateBuilder {
       sums_ = slice(totals[i], 0, 0, n_sums);
       asked = slice(totals[i], 0, n_sums, 1);
     }
-    if (share_.ranks > 1) residents_.replace(k_asked, asked);
+    if (share_.ranks > 1) persistent_.replace(k_asked, asked);
     const std::vector<Value> weights = weights_of_terms();
     gradients_.resize(parameters_.size());
     for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -259,7 +259,7 @@ class UpdateBuilder {
     Stepped s{{parameter}, {parameters_[k]}, {}};
     for (const std::string& slot : recipe_.optimizer.slots()) {
       s.names.push_back(slot_name(slot, parameter));
-      s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+      s.old.push_back(persistent_.input(s.names.back(), parameters_[k].type()));
     }
     const ParameterRule& rule = rules_[trained_[k]];
     const Value lr = rule.lr_scale == 1 ? control_.lr : control_.lr * rule.lr_scale;
@@ -275,15 +275,15 @@ class UpdateBuilder {
       Stepped s = stepped(k, gradients[k]);
       if (recipe_.averages) {
         s.names.push_back(average_name(name(trained_[k])));
-        s.old.push_back(residents_.input(s.names.back(), parameters_[k].type()));
+        s.old.push_back(persistent_.input(s.names.back(), parameters_[k].type()));
         s.next.push_back(s.old.back() * (1 - rate) + s.next[0] * rate);
       }
-      for (std::size_t n = 0; n < s.next.size(); ++n) residents_.replace(s.names[n], select(ok, s.next[n], s.old[n]));
+      for (std::size_t n = 0; n < s.next.size(); ++n) persistent_.replace(s.names[n], select(ok, s.next[n], s.old[n]));
     }
   }
 
   void carry(Value ok) {
-    for (const CarriedState& s : built_.task.states) residents_.state(s, select(ok, s.out, s.in));
+    for (const CarriedState& s : built_.task.states) persistent_.state(s, select(ok, s.out, s.in));
   }
 
   void count(Value norm, Value ok) {
@@ -291,36 +291,36 @@ class UpdateBuilder {
     const std::int64_t n_metrics = sums_.shape()[0] - 2;
     const Value now = concat(
         std::vector{slice(sums_, 0, 0, 2), row_of({norm, one}), slice(sums_, 0, 2, n_metrics)}, 0);
-    const Value totals = residents_.input(k_totals, now.type());
-    residents_.replace(k_totals, totals + select(ok, now, zero));
+    const Value totals = persistent_.input(k_totals, now.type());
+    persistent_.replace(k_totals, totals + select(ok, now, zero));
 
     // While the scale can still fall, an overflow is not bad.
     const Value good = scale_ ? logical_or(ok, less(one * recipe_.loss_scale.lowest, scale_)) : ok;
-    const Value bad = residents_.input(k_bad, {DType::f32, {4}});
+    const Value bad = persistent_.input(k_bad, {DType::f32, {4}});
     const Value skipped = slice(bad, 0, 0, 1) + select(good, zero, one);
     const Value run = select(good, zero, slice(bad, 0, 1, 1) + one);
     const Value last = select(good, slice(bad, 0, 3, 1), cast(control_.update, DType::f32));
-    residents_.replace(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
+    persistent_.replace(k_bad, concat(std::vector{skipped, run, maximum(slice(bad, 0, 2, 1), run), last}, 0));
   }
 
   void rescale(Value ok) {
     constexpr double highest = 16777216;
-    const Value zero = scalar_like(scale_, 0), age = residents_.input(k_scale_age, {DType::f32, {}}) + 1;
+    const Value zero = scalar_like(scale_, 0), age = persistent_.input(k_scale_age, {DType::f32, {}}) + 1;
     const Value grows = less_equal(scalar_like(scale_, static_cast<double>(recipe_.loss_scale.growth_every)), age);
     const Value up = select(grows, minimum(scale_ * 2, scalar_like(scale_, highest)), scale_);
     const Value down = maximum(scale_ * 0.5, scalar_like(scale_, recipe_.loss_scale.lowest));
-    residents_.replace(k_loss_scale, select(ok, up, down));
-    residents_.replace(k_scale_age, select(ok, select(grows, zero, age), zero));
+    persistent_.replace(k_loss_scale, select(ok, up, down));
+    persistent_.replace(k_scale_age, select(ok, select(grows, zero, age), zero));
   }
 
   TrainingGraph t_;
-  const UpdateRecipe& recipe_;
+  const UpdateConfig& recipe_;
   Phase phase_;
   UpdateShare share_;
   Control control_;
   Built built_;
   std::vector<LoopActivations> loops_;  // when watching
-  Residents residents_;
+  PersistentInputs persistent_;
   Value sums_;                        // f32 [2 + 2 M], and two of each term until read_sums()
   Value scale_;                       // of the loss; null without
   std::vector<ParameterRule> rules_;  // of each parameter
@@ -332,17 +332,17 @@ class UpdateBuilder {
 
 }  // namespace
 
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                            const UpdateShare& share) {
   return UpdateBuilder(task, like, recipe, phase, share, /*change=*/true).build();
 }
 
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                        const UpdateShare& share) {
   return UpdateBuilder(task, like, recipe, phase, share, /*change=*/false).watch();
 }
 
-std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe) {
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateConfig& recipe) {
   return UpdateBuilder(task, like, recipe, Phase::gather, {}, /*change=*/true).buckets();
 }
 
@@ -354,8 +354,8 @@ EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool count
   e.graph->output(k_report, sums_of(built));
   if (counts)
     for (const auto& [name, value] : built.task.counts) e.graph->output(k_count_prefix + name, value);
-  Residents residents(*e.graph, e.residents);
-  for (const CarriedState& s : built.task.states) residents.state(s, s.out);
+  PersistentInputs persistent(*e.graph, e.persistent);
+  for (const CarriedState& s : built.task.states) persistent.state(s, s.out);
   return e;
 }
 
@@ -368,8 +368,8 @@ EvaluationGraph build_prediction(const Task& task, const Batch& like) {
     throw Error(ErrorKind::usage, "Task::build", "returns no outputs to predict", "Name them in TaskGraph::outputs");
   e.parameters = scope.parameters();
   for (const auto& [name, value] : built.outputs) e.graph->output(k_output_prefix + name, value);
-  Residents residents(*e.graph, e.residents);
-  for (const CarriedState& s : built.states) residents.state(s, s.out);
+  PersistentInputs persistent(*e.graph, e.persistent);
+  for (const CarriedState& s : built.states) persistent.state(s, s.out);
   return e;
 }
 

@@ -11,7 +11,7 @@
 #include "core/support/tensor_role.h"
 #include "core/train/update/built_task.h"
 #include "core/train/update/optimizer.h"
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 
@@ -33,8 +33,8 @@ struct UpdateShare {
 };
 
 // What the updates of a run have in common.
-struct UpdateRecipe {
-  explicit UpdateRecipe(const TrainerOptions& options)
+struct UpdateConfig {
+  explicit UpdateConfig(const TrainerOptions& options)
       : optimizer(options.optimizer), optimizer_options(options.optimizer), groups(options.groups), clip(options.clip),
         averages(options.average.kind != Average::none), scales(options.precision == Precision::f16),
         loss_scale(options.loss_scale) {}
@@ -50,7 +50,7 @@ struct UpdateRecipe {
   std::vector<int> buckets = {};
 };
 
-// Inputs: the batch, k_control (control.h) and the residents: the parameters, "optimizer.<slot>.<parameter>",
+// Inputs: the batch, k_control (control.h) and the persistent: the parameters, "optimizer.<slot>.<parameter>",
 // "average.<parameter>", "state.<name>", "accumulated.gradient.<parameter>", and, with M parts of metrics in all,
 //   k_totals      f32[4 + 2 M]: sums over the good updates of loss * weight, weight, gradient norm, 1, then total and
 //                 count of each metric
@@ -70,7 +70,7 @@ struct UpdateRecipe {
 struct TrainingGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;  // all but the parameters
+  std::vector<NamedType> persistent;  // all but the parameters
   std::vector<MetricLayout> metrics;
   std::vector<NamedType> parts;      // of sums, in the order in which ranks add them
 };
@@ -93,13 +93,13 @@ inline constexpr std::size_t k_n_fixed_totals = 4;
 // finite leaves parameters, slots, averages and states as they were. Over several batches the loss is the mean by
 // weight, so that the gradient is that of one batch that holds them all; a state then moves on where the loss of its
 // own batch is finite.
-TrainingGraph build_update(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+TrainingGraph build_update(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                            const UpdateShare& share = {});
-// UpdateRecipe::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
+// UpdateConfig::buckets for several ranks: gradients that are known before another loop of the gradient begins travel
 // while it runs.
-std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateRecipe& recipe);
+std::vector<int> gradient_buckets(const Task& task, const Batch& like, const UpdateConfig& recipe);
 
-// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no residents replaced.
+// What update `build_update(..., phase)` is about to do, without doing it: the same inputs but no persistent replaced.
 // Output k_watched f32[2 P + 2 L]: of each trained parameter the norm of its gradient before any limit, and how far the
 // update moves it divided by its own norm; of each recurrent loop the shares of saturated activations and of dead units
 // (activation_counts.h). Not for Phase::gather.
@@ -109,15 +109,15 @@ struct WatchGraph {
   std::vector<std::string> loops;       // L
 };
 inline constexpr const char* k_watched = "watched";
-WatchGraph build_watch(const Task& task, const Batch& like, const UpdateRecipe& recipe, Phase phase,
+WatchGraph build_watch(const Task& task, const Batch& like, const UpdateConfig& recipe, Phase phase,
                        const UpdateShare& share = {});
 
 // The forward pass without dropout. Output "report" f32[2 + 2 M]: loss * weight, weight, then total and count of each
-// metric; with `counts` also "count.<name>" of each of the task's counts. Residents are the states.
+// metric; with `counts` also "count.<name>" of each of the task's counts. PersistentInputs are the states.
 struct EvaluationGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::vector<ParameterSpec> parameters;
-  std::vector<NamedType> residents;
+  std::vector<NamedType> persistent;
   std::vector<MetricLayout> metrics;
 };
 EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts = false);

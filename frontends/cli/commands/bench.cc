@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll bench`: times one recurrent layer stack, inference or a whole gradient step, or one product. Data stays on
+// `unroll bench`: times one recurrent layer stack, inference or a complete gradient step, or one matmul. Data stays on
 // the device; a repeat is run + wait. The protocol is in bench/README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "frontends/cli/bench/bench_job.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/bench_job.h"
-#include "frontends/cli/measure/stream_job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/plan/plan_hash.h"
-#include "unroll/run.h"
-#include "unroll/safetensors.h"
+#include "frontends/config/run/job.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/plan_hash.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -68,7 +68,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Device buffers for a program's inputs and outputs, inputs filled.
+// Device buffers of a program's inputs and outputs, with inputs uploaded.
 struct Device {
   std::vector<std::unique_ptr<Buffer>> buffers;
   Bindings bindings;
@@ -93,7 +93,7 @@ Device make_device(Backend& backend, const Graph& graph, const TensorMap& values
   return device;
 }
 
-// What was put in and what the last run gave, by name, so that others can compute the same and compare.
+// Saves the inputs and the results of the last run by name, so that others can compute the same and compare.
 void save_results(Backend& backend, const Graph& graph, const Device& device, TensorMap values,
                   const std::string& path) {
   for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
@@ -107,7 +107,7 @@ void save_results(Backend& backend, const Graph& graph, const Device& device, Te
   save_safetensors(path, file);
 }
 
-// In milliseconds, in rising order.
+// Returns milliseconds, ascending.
 std::vector<double> time_runs(Program& program, const Bindings& bindings, double seconds) {
   constexpr std::size_t k_fewest = 3;
   std::vector<double> times;
@@ -124,13 +124,13 @@ std::vector<double> time_runs(Program& program, const Bindings& bindings, double
   return times;
 }
 
-// Between the quartiles, as a part of the median.
+// Returns the interquartile range relative to the median.
 double spread(const std::vector<double>& sorted) {
   const std::size_t n = sorted.size();
   return (sorted[n - 1 - n / 4] - sorted[n / 4]) / sorted[n / 2];
 }
 
-// Of a run.
+// Returns the predicted time of a run.
 double predicted_ms(const Executable& executable) {
   double sum = 0;
   for (const ReportLine& line : executable.report())
@@ -138,7 +138,7 @@ double predicted_ms(const Executable& executable) {
   return sum;
 }
 
-// A step is one call with the state carried; --lanes, --chunk and --weights-dtype instead of --batch and --steps.
+// Times single calls that carry the state; --lanes, --chunk and --weights-dtype replace --batch and --steps.
 int bench_stream(const BenchArguments& options) {
   if (!options.precision.empty())
     throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");

@@ -7,21 +7,21 @@
 #include <algorithm>
 
 #include "core/support/text/shell_word.h"
-#include "core/train/diagnose/exposed_values.h"
+#include "core/train/verify/exposed_values.h"
+#include "frontends/cli/bench/compare_model.h"
+#include "frontends/cli/bench/peers.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/measure/peers.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
 
 struct CompareArguments : PeerArguments {
-  std::vector<std::string> backends;  // empty: all that are present
+  std::vector<std::string> backends;  // empty: all available ones
   std::int64_t runs = 5;
   std::string save;
   bool explain = false;
@@ -65,7 +65,7 @@ void add_options(CLI::App& app, CompareArguments& o) {
 
 constexpr const char* k_reference = "reference";
 
-// The standard first.
+// The reference backend first.
 std::vector<std::string> backend_names(const CompareArguments& o) {
   std::vector<std::string> names = o.backends;
   if (names.empty()) {
@@ -96,7 +96,8 @@ ReportList backend_rows(const Comparison& c) {
     row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
     row.add("results", static_cast<std::int64_t>(r.results.size())).add("of_allowed", largest_part(r));
     row.add("measured_rounding", r.measured_rounding);
-    row.add("nodes", r.nodes.nodes).add("nodes_not_judged", r.nodes.unjudged).add("nodes_of_allowed", r.nodes.tightest);
+    row.add("nodes", r.nodes.nodes).add("nodes_not_verified", r.nodes.unverified).add("nodes_of_allowed",
+                                                                                      r.nodes.tightest);
     row.add("nodes_skipped", r.nodes.skipped).add("difference", r.difference);
     row.add("compile_ms", r.compile_ms).add("min_ms", r.min_ms).add("median_ms", r.median_ms);
     row.add("peak_bytes", static_cast<std::int64_t>(r.peak_bytes)).add("device", r.device);
@@ -105,7 +106,7 @@ ReportList backend_rows(const Comparison& c) {
   return rows;
 }
 
-// Of each backend but the standard, the ones closest to what is allowed first.
+// Returns the rows of each backend but the reference, those closest to their tolerance first.
 ReportList result_rows(const Comparison& c, std::size_t at_most) {
   ReportList rows;
   for (const BackendResult& r : c.backends) {
@@ -140,18 +141,18 @@ TextTable backend_table(const Comparison& c) {
   TextTable table{{"backend", "verdict", "results", "nodes", "of nodes", "compile", "fastest", "median", "memory"}, {}};
   for (const BackendResult& r : c.backends) {
     const bool standard = &r == &c.backends.front();
-    const bool judged = r.nodes.nodes > 0;
+    const bool verified = r.nodes.nodes > 0;
     table.rows.push_back({r.backend, standard ? "standard" : r.difference.empty() ? "agrees" : "differs",
                           standard ? "-" : fmt::format("{:.1f} %", 100 * largest_part(r)),
-                          judged ? count_text(r.nodes.nodes) : "-",
-                          judged ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
+                          verified ? count_text(r.nodes.nodes) : "-",
+                          verified ? fmt::format("{:.1f} %", 100 * r.nodes.tightest) : "-",
                           number("{:.1f} ms", r.compile_ms), number("{:.3f} ms", r.min_ms),
                           number("{:.3f} ms", r.median_ms), r.peak_bytes == 0 ? "-" : bytes_text(r.peak_bytes)});
   }
   return table;
 }
 
-// For people: what matters. Results and nodes: the largest error as a part of the allowed one.
+// Returns the report for people: results and nodes with the largest error relative to the tolerance.
 Report report_for_people(const Comparison& c, Report report) {
   constexpr std::size_t k_shown = 5;
   report.add("backends: results and nodes in percent of the allowed error", backend_table(c));
@@ -168,7 +169,7 @@ Report report_for_people(const Comparison& c, Report report) {
   return report;
 }
 
-// The plans of all backends, but for those made to look into others node by node.
+// Returns the plans of all backends, except those made to verify others node by node.
 ReportList explained(std::span<ExplainingBackend* const> backends) {
   ReportList plans;
   for (const ExplainingBackend* backend : backends) {
@@ -193,7 +194,7 @@ int execute(const CompareArguments& options) {
     backends.push_back(owned.back().get());
   }
   if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
-  Backend& judge = names.front() == k_reference ? *owned.front() : *owned.back();
+  Backend& verifier = names.front() == k_reference ? *owned.front() : *owned.back();
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
   CompareOptions how;
@@ -205,7 +206,7 @@ int execute(const CompareArguments& options) {
   if (!options.with.empty()) how.outside = run_peers(model, how.parameters, how.training, options);
   busy.say("comparing backends");
   how.training.stage = busy.stages();
-  const Comparison result = compare_task(*model.task, backends, judge, how);
+  const Comparison result = compare_task(*model.task, backends, verifier, how);
   busy.finish();
 
   Report report;

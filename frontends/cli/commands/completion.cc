@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion scripts, written from the option tree. Where a value is free text, file names are offered.
+// Prints completion scripts, generated from the option tree. Free-text values complete to file names.
 #include <fmt/format.h>
 
 #include <algorithm>

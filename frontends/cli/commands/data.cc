@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/split_size.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -35,7 +35,7 @@ void add_options(CLI::App& app, DataArguments& o) {
                "docs/data.md describes the data file of each task.");
 }
 
-// What training would refuse must not pass here, whatever the checks looked at.
+// Fails for data that training would refuse, regardless of the checks.
 void try_task(const Config& config, const std::string& folder, DataCheck& check) {
   try {
     const auto task = make_task(config, folder);
@@ -52,7 +52,7 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
     for (const DataFinding& finding : check.findings)
-      if (finding.error) return;  // it has been said
+      if (finding.error) return;  // already reported
     check.findings.push_back({true, "file", e.what()});
   }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll doctor`: what this build and machine can do, and why a backend is absent.
+// `unroll doctor`: lists the capabilities of this build and machine, and the reasons for absent backends.
 #include <sched.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/self_test.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/backend.h"
-#include "unroll/communicator.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/plan/libraries.h"
+#include "unroll/model/model.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/libraries.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -77,7 +77,7 @@ ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
   return rows;
 }
 
-// What may follow the name of a backend of this machine: "cpu:schedule=rows".
+// Returns the options after the name of a backend of this machine: "cpu:schedule=rows".
 ReportList option_rows(const std::vector<BackendStatus>& backends) {
   ReportList rows;
   for (const BackendStatus& status : backends) {
@@ -91,7 +91,7 @@ ReportList option_rows(const std::vector<BackendStatus>& backends) {
   return rows;
 }
 
-// What backends open at run time, each with its version, or what is missing and the fix.
+// Returns the libraries that backends open at run time, each with its version, or with the missing part and the fix.
 ReportList library_rows(bool as_json) {
   ReportList rows;
   for (const LibraryStatus& status : list_libraries()) {
@@ -99,7 +99,7 @@ ReportList library_rows(bool as_json) {
     if (as_json) {
       row.add("backend", status.backend).add("library", status.name).add("use", status.use);
       row.add("available", status.available);
-    } else {  // what it is for would not fit the line
+    } else {  // its purpose would not fit the line
       row.add("library", status.backend + ": " + status.name);
       row.add("available", status.available ? "present" : "absent");
     }
@@ -141,7 +141,7 @@ int execute(const DoctorArguments& options) {
   Activity busy("testing the backends");
   const SelfTest test = self_test(options.json);
   busy.say("measuring the roofline");
-  // Libraries take too long to load for a doctor without self-test.
+  // Loading the libraries takes too long for a doctor without self-test.
   if (ReportList libraries = library_rows(options.json); options.json || !libraries.empty())
     report.add("libraries", std::move(libraries));
   const std::vector<std::string> mpi = mpi_libraries();

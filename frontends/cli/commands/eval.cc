@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll eval`: loss and metrics of a run folder's model on a split of its data, beside simple methods.
+// `unroll eval`: loss and metrics of a run folder's model on a split of its data, compared with baselines.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
 
+#include "core/data/text/entry_lines.h"
 #include "core/support/text/shell_word.h"
-#include "core/train/diagnose/judgement.h"
-#include "frontends/cli/answers/pair_scores.h"
-#include "frontends/cli/answers/scores.h"
-#include "frontends/cli/answers/test_result.h"
+#include "core/tasks/common/split_records.h"
+#include "core/train/advice/baseline_advice.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/pair_scores.h"
+#include "frontends/cli/predict/scores.h"
+#include "frontends/cli/predict/test_result.h"
 #include "frontends/cli/run/progress.h"
-#include "frontends/cli/run/run_folder.h"
-#include "frontends/cli/run/split_size.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "frontends/data/text/entry_lines.h"
-#include "frontends/tasks/common/split_records.h"
-#include "unroll/error.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "frontends/config/run/split_size.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -71,7 +71,7 @@ Intervals add_text_scores(PairScores scores, Metrics& metrics, std::map<std::str
   return std::move(scores.intervals);
 }
 
-// What the scores of texts would be on other pairs of the same kind.
+// Adds the confidence intervals of text scores over other pairs of the same kind.
 void add_intervals(Report& report, const Intervals& intervals, bool json) {
   if (intervals.empty()) return;
   Report values;
@@ -84,7 +84,7 @@ void add_intervals(Report& report, const Intervals& intervals, bool json) {
   else report.add("95 % confidence intervals of the model", table);
 }
 
-// The names that the task's metadata lists; else the numbers of the classes.
+// Returns the names in the task's metadata, else the class numbers.
 std::vector<std::string> class_names(const Task& task, std::int64_t n) {
   std::vector<std::string> names;
   const auto metadata = task.metadata();
@@ -97,7 +97,7 @@ std::string next_step(const std::string& folder, unsigned kind) {
   return fmt::format(fmt::runtime(find_task_kind(kind)->row.next), shell_word(folder));
 }
 
-// Says on stderr, or in the JSON, when a baseline is as good as the model or better.
+// Adds advice, on stderr or in the JSON, if a baseline is as good as the model or better.
 void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
   const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
   if (advice && !json)
@@ -124,7 +124,7 @@ int execute(const EvalArguments& options) {
   busy.say("evaluating");
   EvaluateResult result = trainer.evaluate(split_of(options.split));
   std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
-  const bool is_finite = std::isfinite(result.loss);  // otherwise a prediction says nothing
+  const bool is_finite = std::isfinite(result.loss);  // otherwise a prediction is meaningless
   busy.say("scoring texts");
   Intervals intervals;
   if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()); pairs && is_finite)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll explain`: the plans that training compiles, run for a moment, and where their time goes.
+// `unroll explain`: compiles and briefly runs the plans of training, and shows their time.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,17 +7,18 @@
 
 #include "core/support/elapsed.h"
 #include "core/support/files/paths.h"
-#include "core/train/loop/options.h"
-#include "core/train/loop/plan_training.h"
+#include "core/train/device/options.h"
+#include "core/train/device/plan_training.h"
 #include "core/train/update/update_graph.h"
+#include "frontends/cli/bench/compare_model.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/page/plan_picture.h"
-#include "frontends/cli/plan/explain_report.h"
+#include "frontends/cli/explain/explain_report.h"
+#include "frontends/cli/report/plan_picture.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/text_file.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -54,12 +55,12 @@ void add_options(CLI::App& app, ExplainArguments& o) {
 
 using Clock = std::chrono::steady_clock;
 
-// The first runs try out ways to share the work among threads; they do not count, but where one takes very long.
+// Skips the first runs, which tune schedules, unless they take very long.
 class Stopwatch {
  public:
   Stopwatch(ExplainingBackend& backend, double seconds) : backend_(backend), seconds_(seconds) {}
 
-  // Asked before each run, and after the last one.
+  // Call before each run, and after the last one.
   bool is_over() {
     constexpr int k_warm_runs = 20, k_warm_least = 2, k_fewest_runs = 3;
     constexpr double k_warm_seconds = 5;
@@ -77,12 +78,12 @@ class Stopwatch {
   ExplainingBackend& backend_;
   double seconds_;
   int n_ = 0;
-  int warm_ = 0;  // runs that do not count; 0: not known yet
+  int warm_ = 0;  // runs that are not counted; 0: not known yet
   Clock::time_point start_ = Clock::now();
 };
 
-// The same first batches again and again, so that few plans are compiled and each runs often; made once, so that nobody
-// makes one while another runs.
+// Repeats the same first batches, so that few plans are compiled and each runs often. They are built in advance, so
+// that no batch is built during a run.
 class FirstBatches final : public Task {
  public:
   FirstBatches(std::shared_ptr<const Task> task, std::int64_t train) : task_(std::move(task)), train_(train) {}
@@ -101,10 +102,10 @@ class FirstBatches final : public Task {
  private:
   std::shared_ptr<const Task> task_;
   std::int64_t train_;
-  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // asked for from one thread: nothing is made ahead
+  mutable std::map<std::pair<Split, std::int64_t>, Batch> made_;  // accessed from one thread
 };
 
-// What does not change a plan is left out of the training.
+// Returns training options without those that do not affect plans.
 TrainerOptions plain_training(TrainerOptions o) {
   o = updates_alone(std::move(o));
   o.schedule = {};
@@ -117,7 +118,7 @@ TrainerOptions plain_training(TrainerOptions o) {
   return o;
 }
 
-// By what it gives (core/train/update/update_graph.h).
+// Names a plan by its outputs (core/train/update/update_graph.h).
 std::string name_of(const Plan& plan, std::int64_t accumulate) {
   const auto gives = [&](std::string_view name) {
     const auto outputs = plan.graph->outputs();
@@ -130,7 +131,7 @@ std::string name_of(const Plan& plan, std::int64_t accumulate) {
                              : "update";
 }
 
-// For a backend that runs nothing: the plans that the trainer would compile for the first batch.
+// For a backend without a device: returns the plans that the trainer would compile for the first batch.
 std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& backend) {
   plan_training(*model.task, backend, plain_training(model.training));
   std::vector<NamedPlan> plans;
@@ -164,7 +165,7 @@ class Explaining {
   }
 
  private:
-  // The plans that are new, but for one that the trainer compiled and does not run.
+  // Takes the new plans, except one that the trainer compiles but does not run.
   void take() {
     std::vector<ExplainedPlan> all = backend_.plans();
     for (; n_seen_ < all.size(); ++n_seen_) {
@@ -174,7 +175,7 @@ class Explaining {
       plans_.push_back({name_of(*all[i].plan), std::move(all[i]), std::move(table)});
     }
   }
-  // Of batches of another shape it is another one.
+  // A plan for batches of another shape gets another name.
   std::string name_of(const Plan& plan) {
     const std::string name = unroll::cli::name_of(plan, accumulate_);
     const int n = ++names_[name];
@@ -188,7 +189,7 @@ class Explaining {
   Trainer trainer_;
   std::vector<NamedPlan> plans_;
   std::size_t n_seen_ = 0;            // of the backend's plans
-  std::map<std::string, int> names_;  // how many plans have each
+  std::map<std::string, int> names_;  // number of plans with each name
 };
 
 CompareModel model_of(const ExplainArguments& options) {
@@ -220,7 +221,7 @@ int execute(const ExplainArguments& options) {
   CompareModel model = model_of(options);
   busy.say("timing the plans");
   model.training.stage = [show = busy.stages()](WorkStage stage) {
-    if (stage.doing == "training") stage.of = 0;  // its end is a matter of time
+    if (stage.doing == "training") stage.of = 0;  // ends by time, not by count
     show(stage);
   };
   ExplainingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
@@ -242,11 +243,11 @@ int execute(const ExplainArguments& options) {
   };
   const auto write = [&] {
     const std::string text = json.json() + "\n";
-    if (!options.svg.empty()) write_file(options.svg, standalone_svg(pictures_of(text)));
+    if (!options.svg.empty()) write_text_file(options.svg, standalone_svg(pictures_of(text)));
     if (options.out.empty()) return;
     disk().make_folder(options.out);
-    write_file(options.out + "/explain.json", text);
-    write_file(options.out + "/plan.svg", standalone_svg(pictures_of(text)));
+    write_text_file(options.out + "/explain.json", text);
+    write_text_file(options.out + "/plan.svg", standalone_svg(pictures_of(text)));
   };
   write_and_print(write, print);
   return 0;

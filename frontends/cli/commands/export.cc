@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll export`: a trained model for other programs. A format is a row.
+// `unroll export`: exports a trained model for other programs. Each format is a row.
 #include <fmt/format.h>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/export_model.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/export/export_model.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/safetensors.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -23,7 +23,7 @@ std::string export_safetensors(const ExportArguments& o, Report& report) {
 
 struct FormatRow {
   const char* name;
-  std::string (*write)(const ExportArguments& options, Report& report);  // returns what --check found to differ
+  std::string (*write)(const ExportArguments& options, Report& report);  // returns the differences that --check found
 };
 constexpr FormatRow k_formats[] = {{"onnx", export_onnx}, {"cpp", export_cxx}, {"safetensors", export_safetensors}};
 

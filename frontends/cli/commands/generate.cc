@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll generate`: text from a run folder's language model, to stdout as it is drawn, or as one JSON object.
+// `unroll generate`: generates text with a run folder's language model, streamed to stdout or as one JSON object.
 #include <fmt/format.h>
 
 #include <cstdio>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/standard_files.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
 
 namespace unroll::cli {
 namespace {

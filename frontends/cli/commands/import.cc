@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll import`: a model of another program as a folder that the other commands open.
+// `unroll import`: converts a model of another program to a folder for the other commands.
 #include "frontends/cli/commands.h"
-#include "frontends/cli/deploy/import_model.h"
+#include "frontends/cli/import/import_model.h"
 #include "frontends/cli/options/command_options.h"
 #include "frontends/cli/terminal/activity.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll inspect`: what a safetensors file, run folder, config or graph text holds.
+// `unroll inspect`: shows the contents of a safetensors file, run folder, config or graph text.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,11 +8,11 @@
 #include "core/io/safetensors_header.h"
 #include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -57,7 +57,7 @@ Report row_of(const std::string& name, const FileEntry& entry, const Result<Tens
   return row;
 }
 
-// Tensors that unroll cannot use are listed too.
+// Also lists tensors that unroll cannot use.
 void add_tensor_file(Report& report, const std::string& path, bool json) {
   const Bytes bytes = disk().read(path, k_max_tensor_file_bytes);
   const std::span<const std::byte> content(bytes.data(), bytes.size());
@@ -91,7 +91,7 @@ Report inspect_graph(const Graph& graph) {
   return report;
 }
 
-// The recurrent stack of [model] at the config's batch and steps.
+// Returns the recurrent stack of [model] at the config's batch and steps.
 std::shared_ptr<Graph> graph_of_config(const Config& config) {
   RecurrentJob job = build_recurrent(model_options(config), recurrent_sizes(config));
   job.graph->output("y", job.y);

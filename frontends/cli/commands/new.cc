@@ -9,8 +9,9 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/text_file.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -48,7 +49,7 @@ namespace fs = std::filesystem;
 void write_new(const std::string& path, const std::string& text) {
   if (kind_of_path(path, ErrorKind::storage) != PathKind::none)
     throw Error(ErrorKind::usage, "new", fmt::format("{} already exists", path), "Choose another path");
-  write_file(path, text);
+  write_text_file(path, text);
   fmt::print("{}\n", path);
 }
 

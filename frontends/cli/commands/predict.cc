@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll predict`: the answers of a run's model to new data, in batches, in the order of the input.
+// `unroll predict`: predicts new data with a run's model, in batches, in the order of the input.
 #include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <optional>
 
+#include "core/data/corpus/text_column.h"
 #include "core/support/text/counted.h"
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/answers/predict_picture.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/predict/predict_picture.h"
 #include "frontends/cli/terminal/activity.h"
-#include "frontends/data/text/text_column.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
+#include "frontends/config/run/job.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll::cli {
 namespace {
@@ -57,11 +57,11 @@ void add_options(CLI::App& app, PredictArguments& o) {
                "  echo \"in the beginning god created\" | unroll predict runs/restore");
 }
 
-constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // of a batch, at most
-constexpr int k_wait = 5;          // ms that a batch waits for the next line of a pipe
-constexpr std::int64_t k_said = 5;  // lines without an answer whose reason is printed
+constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // maximum of a batch
+constexpr int k_wait = 5;          // ms to wait for the next line of a pipe
+constexpr std::int64_t k_said = 5;  // number of printed reasons for lines without an answer
 
-// "[who] what" without who, which is a class of ours.
+// Removes an internal class name from "[who] what".
 std::string reason_of(const Error& e) {
   const std::string text = e.what();
   const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
@@ -84,7 +84,7 @@ class Session {
       read_batch(wait);
       if (lines_.empty()) break;
       {
-        // Over before answers are written: both may go to one terminal.
+        // Ends before answers are written, because both may go to one terminal.
         std::optional<Activity> busy;
         if (!whole_ && !reader_.is_terminal()) busy.emplace("predicting", total_);
         if (busy) busy->at(answered_);
@@ -99,7 +99,7 @@ class Session {
     if (whole_) whole_->finish();
   }
 
-  // Counts on stderr; throws Error(input_file | numeric) when a line was answered by an empty row for a reason.
+  // Prints counts on stderr. Throws Error(input_file | numeric) if a line has an empty answer because of an error.
   void conclude(const std::string& output) const {
     if (!output.empty()) print_progress(fmt::format("{} written to {}", counted(answered_, "answer"), output));
     const UnknownCount count = answers_.unknown();
@@ -132,7 +132,7 @@ class Session {
           line.text = std::move(*cell);
         }
         const bool is_blank = line.text.find_first_not_of(" \t") == std::string::npos;
-        if (is_blank && answers_.unit() == LineReader::Unit::line) line.text.clear();  // it has an empty answer
+        if (is_blank && answers_.unit() == LineReader::Unit::line) line.text.clear();  // its answer is empty
         if (!answers_.accepts(line)) continue;
         empty_ += is_blank;
       } catch (const Error& e) {
@@ -146,7 +146,7 @@ class Session {
     }
   }
 
-  // A line whose output is not finite gets an empty answer, and the others theirs.
+  // A line whose output is not finite gets an empty answer; the others are answered.
   void predict() {
     if (!not_finite(lines_)) return;
     for (InputLine& line : lines_) {
@@ -190,7 +190,7 @@ class Session {
   std::vector<InputLine> lines_;
   std::int64_t answered_ = 0, empty_ = 0, failed_ = 0;
   std::string first_failure_, first_failure_place_;
-  ErrorKind kind_ = ErrorKind::input_file;  // numeric where an output was not finite
+  ErrorKind kind_ = ErrorKind::input_file;  // numeric if an output was not finite
 };
 
 int execute(const PredictArguments& options) {

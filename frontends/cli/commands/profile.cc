@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll profile`: updates of a training run, and where their time goes.
+// `unroll profile`: runs updates of a training and shows their time.
 #include "core/support/files/paths.h"
-#include "frontends/cli/plan/profile_calls.h"
+#include "frontends/cli/explain/profile_calls.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "core/train/loop/options.h"
+#include "core/train/device/options.h"
+#include "frontends/cli/bench/compare_model.h"
+#include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/measure/compare_model.h"
-#include "frontends/cli/measure/self_test.h"
-#include "frontends/cli/plan/chrome_trace.h"
-#include "frontends/cli/plan/timed_task.h"
+#include "frontends/cli/explain/chrome_trace.h"
+#include "frontends/cli/explain/timed_task.h"
 #include "frontends/cli/run/launched_ranks.h"
-#include "frontends/cli/run/run_folder.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/signals.h"
-#include "unroll/error.h"
-#include "unroll/plan/trace.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/support/error.h"
+#include "unroll/support/trace.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
 
 struct ProfileArguments : ComparedArguments {
   std::int64_t updates = 0;
-  std::string trace;                  // gets a Chrome trace
-  std::int64_t trace_events = 20000;  // of each thread, at most
+  std::string trace;                  // file for a Chrome trace
+  std::int64_t trace_events = 20000;  // maximum per thread
   bool json = false;
 };
 
@@ -56,26 +56,26 @@ void add_options(CLI::App& app, ProfileArguments& o) {
 
 using Clock = TimedBackend::Clock;
 
-// Updates before the first one that counts: schedules are chosen by timings of the first runs. On a slow device fewer,
-// and fewer are measured, unless their number is given.
+// Updates before measuring starts, because timings of the first runs choose schedules. A slow device runs and measures
+// fewer updates, unless their number is given.
 constexpr std::int64_t k_warm_up = 20, k_least_warm_up = 3, k_least_updates = 3;
-constexpr double k_long = 5;  // seconds of each
+constexpr double k_long = 5;  // limit in seconds for the warm-up, and for measuring
 constexpr std::int64_t k_traced_updates = 3;
 
-// Of one of several ranks, per update.
+// Exchanges of one of several ranks, per update.
 struct Exchanges {
   double update_ms = 0;
-  double milliseconds = 0, bytes = 0;  // all exchanges, and what this rank sent
-  double waiting_ms = 0;               // of these, for later ranks
-  double hidden_ms = 0;                // of these, while this rank computed
+  double milliseconds = 0, bytes = 0;  // all exchanges; bytes that this rank sent
+  double waiting_ms = 0;               // part that waits for later ranks
+  double hidden_ms = 0;                // part that overlaps computation of this rank
   double before_calls_ms = 0;          // exchanges that are not calls of a plan
 };
 
 struct Measured {
   UpdateProfile calls;
-  std::vector<Exchanges> exchanges;  // by rank; empty: alone
+  std::vector<Exchanges> exchanges;  // by rank; empty: one process
   std::int64_t updates = 0;
-  double update_ms = 0, least_ms = 0, median_ms = 0;  // of an update: mean, least, median
+  double update_ms = 0, least_ms = 0, median_ms = 0;  // mean, minimum and median of an update
   double data_ms = 0, transfer_ms = 0, batch_ms = 0;
   Roofline roofline;
   Clock::time_point trace_begin{};
@@ -95,7 +95,7 @@ Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchang
           .hidden_ms = ms(before.hidden_seconds, now.hidden_seconds)};
 }
 
-// On rank 0; the others send theirs.
+// Gathers the exchanges of all ranks on rank 0.
 std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
   std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
   std::vector<Communicator::Outgoing> out;
@@ -125,7 +125,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   Communicator::Exchanged exchanged_before;
   Clock::time_point begin{}, last{};
   std::vector<double> times;  // of measured updates
-  std::int64_t done = -1;     // asked before each update
+  std::int64_t done = -1;     // called before each update
   std::int64_t warm = k_warm_up, end = warm + most;
   const auto each = [&] {
     const auto now = Clock::now();
@@ -162,7 +162,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
     }
     backend.await_call_from(Clock::now());
     if (done == end + traced) return true;
-    return stop_signal() != 0;  // several ranks have caught it
+    return stop_signal() != 0;  // all ranks have received it
   };
   trainer.fit({}, each);
   if (trace) trace->record(false);
@@ -172,7 +172,7 @@ Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t 
   return m;
 }
 
-// ---- what is printed
+// ---- reports
 
 struct PhaseRow {
   std::string name;
@@ -197,7 +197,7 @@ std::vector<PhaseRow> phases_of(const Measured& m) {
   return rows;
 }
 
-// The least time that the roofline leaves for the call, as a part of its own.
+// Returns the roofline's time limit for the call relative to its measured time.
 double of_roofline(const CallTime& call, const Roofline& roof) {
   return call.milliseconds <= 0 ? 0
                                 : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / call.milliseconds;
@@ -252,7 +252,7 @@ ReportList call_rows(const Measured& m) {
   return rows;
 }
 
-// The calls that take a hundredth of an update, with the loops they are in.
+// Returns the calls that take at least a hundredth of an update, with their enclosing loops.
 TextTable call_table(const Measured& m) {
   constexpr double k_shown = 0.01;
   TextTable table{{"ms", "share", "of roof", "GFLOP/s", "GB/s", "phase", "layer", "call"}, {}};
@@ -261,7 +261,7 @@ TextTable call_table(const Measured& m) {
   return table;
 }
 
-// Waiting for later ranks is no exchange, and what is hidden costs no time.
+// Waiting for later ranks is not counted as exchange, and overlapped time costs nothing.
 void add_exchanges(Report& report, const std::vector<Exchanges>& ranks) {
   if (ranks.empty()) return;
   const Exchanges& own = ranks[0];
@@ -288,7 +288,7 @@ ReportList rank_rows(const std::vector<Exchanges>& ranks) {
   return rows;
 }
 
-// Of the first ones: the late ones are those that wait least.
+// Lists the first ranks: late ones wait least.
 TextTable rank_table(const std::vector<Exchanges>& ranks) {
   constexpr std::size_t k_shown = 16;
   TextTable table{{"rank", "update ms", "communication ms", "waiting ms", "hidden ms"}, {}};
@@ -299,7 +299,7 @@ TextTable rank_table(const std::vector<Exchanges>& ranks) {
   return table;
 }
 
-// Every rank trains; rank 0 alone writes.
+// Every rank trains; only rank 0 prints.
 int profile(const ProfileArguments& options, const Config& config, Communicator* ranks) {
   constexpr std::int64_t k_updates = 20;
   const bool writes = !ranks || ranks->rank() == 0;

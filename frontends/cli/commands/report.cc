@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll report`: run folders, and what other commands printed, as one HTML file.
+// `unroll report`: writes run folders and the outputs of other commands to one HTML file.
 #include <fmt/format.h>
 
 #include <cstdio>
 
 #include "core/support/files/paths.h"
-#include "frontends/cli/answers/test_result.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/page/page.h"
+#include "frontends/cli/predict/test_result.h"
+#include "frontends/cli/report/page.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/text_file.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
 
 struct ReportArguments {
-  std::vector<std::string> sources;  // run folders, folders of lever, files
+  std::vector<std::string> sources;  // run folders, folders of ablations, files
   std::string output;
   bool no_examples = false;
   bool json = false;
@@ -25,7 +26,8 @@ struct ReportArguments {
 
 void add_options(CLI::App& app, ReportArguments& o) {
   add_operands(app, "sources", o.sources,
-               "Run folders, --out folders of lever, and saved output of compare, lever, explain, bench or generate.");
+               "Run folders, --out folders of ablation, and saved output of compare, ablation, explain, bench or "
+               "generate.");
   group(app, "Output");
   add_text(app, "--output", o.output, "FILE", "HTML file to write.", "report.html");
   add_flag(app, "--no-examples", o.no_examples, "Do not evaluate the runs: no predictions and no test metrics.");
@@ -47,16 +49,16 @@ int execute(const ReportArguments& options) {
   std::vector<TestResult> results;
   for (const std::string& path : options.sources) {
     busy.at(n_read++);
-    const bool is_run = disk().exists(path + "/metrics.jsonl"), is_lever = disk().exists(path + "/lever.json");
+    const bool is_run = disk().exists(path + "/metrics.jsonl"), is_ablation = disk().exists(path + "/ablation.json");
     if (is_run) runs.push_back(read_run(path));
     if (is_run && !options.no_examples) results.push_back(test_result(path));
     if (is_run && disk().exists(path + "/explain.json"))
       attachments.push_back({path + "/explain.json", attached_text(path + "/explain.json")});
     if (is_run) continue;
-    if (is_lever) attachments.push_back({path + "/lever.json", attached_text(path + "/lever.json")});
+    if (is_ablation) attachments.push_back({path + "/ablation.json", attached_text(path + "/ablation.json")});
     else if (is_folder(path))
-      throw Error(ErrorKind::input_file, path, "holds neither metrics.jsonl nor lever.json",
-                  "Name a run folder of `unroll train`, the --out folder of `unroll lever`, or a file");
+      throw Error(ErrorKind::input_file, path, "holds neither metrics.jsonl nor ablation.json",
+                  "Name a run folder of `unroll train`, the --out folder of `unroll ablation`, or a file");
     else attachments.push_back({path, attached_text(path)});
   }
   for (const RunRecord& run : runs)
@@ -65,7 +67,7 @@ int execute(const ReportArguments& options) {
   busy.say("writing the report");
   const std::string html = html_page(runs, attachments, results);
   const std::string to = options.output.empty() ? "report.html" : options.output;
-  write_file(to, html);
+  write_text_file(to, html);
   busy.finish();
   Report report;
   report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));

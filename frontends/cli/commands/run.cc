@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll run`: one forward (and backward) pass of a recurrent stack on tensors from files, so that anyone can
-// compare us with anything. Every tensor of the files is named, checked and used.
+// `unroll run`: one forward (and backward) pass of a recurrent stack on tensors from files, for comparisons with other
+// programs. Every tensor of the files is named, checked and used.
 #include <fmt/format.h>
 
-#include "core/ir/shapes/input_range.h"
+#include "core/ir/input_range.h"
 #include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/deploy/run_model.h"
-#include "frontends/cli/deploy/run_onnx.h"
-#include "frontends/cli/deploy/run_output.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/import/run_model.h"
+#include "frontends/cli/import/run_onnx.h"
+#include "frontends/cli/import/run_output.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/autodiff.h"
-#include "unroll/error.h"
-#include "unroll/run.h"
-#include "unroll/safetensors.h"
-#include "unroll/trainer.h"
+#include "frontends/config/run/job.h"
+#include "unroll/autodiff/autodiff.h"
+#include "unroll/io/safetensors.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/error.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 namespace {
@@ -78,7 +78,7 @@ void refuse_unknown(const std::string& file, const TensorMap& tensors, const std
   }
 }
 
-// x decides the sizes: [T,B,I] of f32 or f64.
+// x determines the sizes: [T,B,I] of f32 or f64.
 RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const Config& config) {
   const std::int64_t width = config.integer("model.input");
   const auto found = input.find("x");
@@ -99,7 +99,7 @@ RecurrentSizes sizes_from(const std::string& file, const TensorMap& input, const
 
 struct Pass {
   RecurrentJob job;
-  std::map<std::string, Type> weights;  // what the files must hold
+  std::map<std::string, Type> weights;  // required tensors of the files
   std::map<std::string, Type> required;
   std::map<std::string, Type> optional;  // zeros when absent
 };
@@ -138,7 +138,7 @@ Pass build_pass(const Config& config, const RecurrentSizes& sizes, bool grad) {
   return pass;
 }
 
-// A file made for --grad also serves without it: its gradients are set aside, and said to be.
+// Drops the gradients of a file made for --grad, and prints that, so that the file also works without --grad.
 void drop_gradients(TensorMap& input) {
   for (auto at = input.begin(); at != input.end();) {
     if (at->first.starts_with("d_")) {
@@ -165,7 +165,7 @@ TensorMap gather_inputs(const TensorArguments& options, const Pass& pass, Tensor
   return input;
 }
 
-// Options of a config that a whole model does not have.
+// Refuses options of a config that do not apply to a complete model.
 void refuse_options_of_config(const TensorArguments& options, const char* what) {
   const std::pair<const char*, bool> refused[] = {
       {"--weights", !options.weights.empty()}, {"--set", !options.settings.empty()}, {"--grad", options.grad}};

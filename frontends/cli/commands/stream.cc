@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll stream`: a line of numbers in, a line of outputs out, step by step, the state carried in between.
+// `unroll stream`: runs a model step by step on lines of numbers, carrying the state.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/answers/number_lines.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/stream_job.h"
-#include "frontends/cli/plan/explain.h"
-#include "frontends/cli/run/run_folder.h"
+#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/predict/number_lines.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/standard_files.h"
-#include "unroll/error.h"
-#include "unroll/tasks.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
 
 namespace unroll::cli {
 namespace {
@@ -48,7 +48,7 @@ void add_options(CLI::App& app, StreamArguments& o) {
                "  unroll stream lstm.toml --weights w.safetensors --weights-dtype int8 --bench");
 }
 
-constexpr std::int64_t k_compared_steps = 1000;  // with weights in fewer bits, so many also run in f32
+constexpr std::int64_t k_compared_steps = 1000;  // with weights in fewer bits, this many steps also run in f32
 
 void print_values(std::span<const float> values, bool json, fmt::memory_buffer& text) {
   text.clear();
@@ -56,7 +56,7 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
   if (json) text.push_back('[');
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i > 0) text.push_back(',');
-    if (json && !std::isfinite(values[i])) fmt::format_to(out, "null");  // JSON has no other word for it
+    if (json && !std::isfinite(values[i])) fmt::format_to(out, "null");  // JSON cannot represent it
     else fmt::format_to(out, "{}", values[i]);
   }
   if (json) text.push_back(']');
@@ -64,7 +64,7 @@ void print_values(std::span<const float> values, bool json, fmt::memory_buffer& 
   write_output({text.data(), text.size()});
 }
 
-// The states are lost too: no later step has an output.
+// The states are lost too, so no later step has an output.
 void require_finite(std::span<const float> values, std::int64_t step) {
   const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
   if (bad == values.end()) return;
@@ -74,7 +74,7 @@ void require_finite(std::span<const float> values, std::int64_t step) {
               "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
 }
 
-// Runs T steps at a time; the last ones of an input that is no multiple of the chunk go one by one.
+// Runs T steps at a time; the remainder of an input runs step by step.
 class LineStream {
  public:
   LineStream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamArguments& options)
@@ -113,7 +113,7 @@ class LineStream {
 
  private:
   void check_ids(std::span<const float> ids, const LineReader& lines) const {
-    // Every f32 up to 2^24 that is whole is the number in the text; ids() is 0 where a model takes any.
+    // f32 represents every integer up to 2^24 exactly; ids() is 0 if a model takes any.
     const auto end = stream_.ids() > 0 ? static_cast<float>(stream_.ids()) : 0x1p24F;
     for (const float id : ids)
       if (!(std::trunc(id) == id && id >= 0 && id < end))
@@ -159,7 +159,7 @@ class LineStream {
   fmt::memory_buffer text_;
 };
 
-// A trained task, or with weights that no task wrote the bare stack of [model].
+// Returns a trained task, or the bare stack of [model] for weights without a task.
 StreamModel model_of(const RunFolder& run) {
   if (run.model.metadata.contains("task")) return task_stream(run.model.metadata);
   return recurrent_stream(model_options(run.config), run.config.integer("model.input"));

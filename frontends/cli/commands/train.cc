@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll train`: a config to a run folder with config.toml (resolved), metrics.jsonl, best.safetensors,
-// last.safetensors and log.txt.
+// `unroll train`: trains the model of a config. The run folder gets config.toml (resolved), metrics.jsonl,
+// best.safetensors, last.safetensors and log.txt.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -9,23 +9,23 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/text/shell_word.h"
+#include "frontends/cli/bench/scripts.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/measure/scripts.h"
-#include "frontends/cli/plan/explain.h"
+#include "frontends/cli/explain/explain.h"
 #include "frontends/cli/run/event_file.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
-#include "frontends/cli/run/resume.h"
-#include "frontends/cli/run/run_folder.h"
-#include "frontends/cli/run/split_size.h"
-#include "frontends/cli/run/train_judgement.h"
+#include "frontends/cli/run/baseline_comparison.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/signals.h"
-#include "unroll/communicator.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/resume.h"
+#include "frontends/config/run/run_folder.h"
+#include "frontends/config/run/split_size.h"
+#include "unroll/parallel/communicator.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -74,7 +74,7 @@ void add_options(CLI::App& app, TrainArguments& o) {
                "The second exits at once.");
 }
 
-// --max-updates stops early, and lengthens the run when the config plans for fewer.
+// --max-updates stops early, or extends the run if the config plans fewer.
 void apply_max_updates(const TrainArguments& options, Config& config, TrainerOptions& trainer) {
   if (!options.max_updates) return;
   trainer.stop_at = *options.max_updates;
@@ -84,7 +84,7 @@ void apply_max_updates(const TrainArguments& options, Config& config, TrainerOpt
   }
 }
 
-// The time of a run below this, in seconds, depends more on its start than on its updates.
+// A run below this time, in seconds, measures its start rather than its updates.
 constexpr double k_least_compared = 1;
 
 struct Finished {
@@ -97,7 +97,7 @@ struct Finished {
   const Communicator* ranks = nullptr;  // null: one process
 };
 
-// Names as programs read them; people get words and units for them.
+// Uses the names for programs; reports for people have words and units.
 void add_communication(Report& report, const Finished& run) {
   if (!run.ranks) return;
   const Communicator::Exchanged exchanged = run.ranks->exchanged();
@@ -136,7 +136,7 @@ Report report_for_programs(const Finished& run, const TrainArguments& options) {
   return report;
 }
 
-// Advice and estimates were lines when they were due.
+// Advice and estimates were already printed as lines.
 Report report_for_people(const Finished& run, const TrainArguments& options) {
   const TrainResult& result = run.result;
   Report report;
@@ -167,14 +167,14 @@ Report report_for_people(const Finished& run, const TrainArguments& options) {
   return report;
 }
 
-// The task of a command that writes no run.
+// Returns the task of a command that writes no run.
 std::shared_ptr<const Task> make_task_and_warn(const Config& config) {
   auto task = make_task(config, "");
   for (const std::string& warning : data_warnings(*task, config)) print_line("warning: " + warning);
   return task;
 }
 
-// Every fourth point is enough for people.
+// Prints every fourth point for people.
 int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
   Activity busy("loading the data");
   const auto backend = open_backend(config);
@@ -234,7 +234,7 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
   return check.differences.empty() ? 0 : exit_code(ErrorKind::differ);
 }
 
-// About so many points of the curves are enough for people.
+// Approximate number of printed points of the curves.
 constexpr std::size_t k_shown_points = 20;
 
 int run_check_precision(const Config& config, TrainerOptions trainer, const TrainArguments& options) {
@@ -266,7 +266,7 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   return check.agrees ? 0 : exit_code(ErrorKind::differ);
 }
 
-// CONFIG, or without it the run's own.
+// Returns CONFIG, or without it the run's config.
 std::string config_to_train(const TrainArguments& options) {
   if (!options.config.empty()) return options.config;
   if (!options.resume || options.out.empty())
@@ -280,7 +280,7 @@ std::string config_to_train(const TrainArguments& options) {
   return own;
 }
 
-// --resume takes no value; who gives it the run's folder has named a config.
+// --resume takes no value; a run folder after it is parsed as a config.
 std::string hint_of_run_folder(const TrainArguments& options) {
   if (options.resume && disk().exists(options.config + "/config.toml"))
     return fmt::format("Name the run to resume: unroll train --resume --out {}", shell_word(options.config));
@@ -288,7 +288,7 @@ std::string hint_of_run_folder(const TrainArguments& options) {
                      options.config.empty() ? "CONFIG" : shell_word(options.config));
 }
 
-// The other ranks write nothing and say nothing but errors.
+// The other ranks write nothing and print only errors.
 int follow(const Config& config, TrainerOptions trainer, const TrainArguments& options, Communicator& ranks) {
   const auto task = make_task(config, "");
   const auto backend = open_backend(config, /*predict=*/false, nullptr, &ranks);
@@ -310,7 +310,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   ProgressDisplay display(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
                           /*plain_advice=*/!options.json);
   bool noted = false;
-  const auto say_notes = [&] {  // once, when nothing was refused
+  const auto say_notes = [&] {  // once, if nothing was refused
     if (std::exchange(noted, true)) return;
     for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
     for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
@@ -343,7 +343,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   };
   const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
   folder.keep();
-  say_notes();  // of a run without a report
+  say_notes();  // for a run without a report
   display.finish();
   const std::size_t peak = peak_resident_memory();
   if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command is one row: its name and purpose in --help, its options, and the function that runs it. The row stands in
-// the command's own file, and commands.def lists the commands.
+// A command is one row: its name and purpose in --help, its options, and its function. The row is in the command's
+// file, and commands.def lists the commands.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct Command {
   const char* group;
   const char* name;
   const char* doc;
-  // Adds the options to the parser. The function that it returns runs the command with what the parser read: it prints
-  // the result to stdout, everything else to stderr, and returns the exit code.
+  // Adds the options to the parser. The returned function runs the command with the parsed values. It prints the result
+  // to stdout, everything else to stderr, and returns the exit code.
   std::function<std::function<int()>(CLI::App&)> add;
   std::vector<std::string_view> aliases;
 };

@@ -31,7 +31,7 @@ const Command& known_command(Commands commands, std::string_view name) {
   throw unknown_command(name, names);
 }
 
-// The parser of one command, and where it leaves what it read.
+// The parser of one command, and the destination of its values.
 struct Parser {
   explicit Parser(const Command& command) : app(command.doc, command.name), run(command.add(app)) {
     group(app, "Output");
@@ -56,7 +56,7 @@ std::string help_of(const Command& command) {
   return command_help(Parser(command).app, static_cast<std::size_t>(output_width()));
 }
 
-// --help, help COMMAND and --version are answered on stdout.
+// Answers --help, help COMMAND and --version on stdout.
 bool answered(Commands commands, std::span<const char* const> words) {
   const std::string_view first = words[0];
   if (first == "--version" || first == "-V") {

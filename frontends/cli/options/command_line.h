@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: which command it names, and what --help, the completion of a shell and docs/cli.md say of it.
+// Parses the command line: dispatches the command, and describes commands for --help, shell completion and docs/cli.md.
 #pragma once
 
 #include <span>
@@ -26,8 +26,7 @@ struct CommandInfo {
 };
 std::vector<CommandInfo> describe_commands(Commands commands);
 
-// Answers --help and --version, or runs the command that the words name. Returns the exit code; throws Error(usage) on
-// a wrong option.
+// Answers --help and --version, or runs the named command. Returns the exit code; throws Error(usage).
 int run_command_line(Commands commands, int argc, const char* const* argv);
 
 }  // namespace unroll::cli

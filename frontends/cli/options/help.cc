@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_name_width = 26;  // of the column with names
 
-// The kinds of options leave "TYPE:allowed" in CLI11's type name.
+// The option kinds store "TYPE:allowed" in CLI11's type name.
 std::string placeholder_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   return type.substr(0, type.find(':'));

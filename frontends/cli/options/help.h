@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --help prints: purpose, usage, examples, then operands and options with allowed values and defaults.
+// Text of --help: purpose, usage, examples, then operands and options with allowed values and defaults.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@
 
 namespace unroll::cli {
 
-// Of one command; no line is wider than `width`, except for a word that is.
+// Returns the help of one command; no line is wider than `width`, except for a longer word.
 std::string command_help(const CLI::App& command, std::size_t width);
 
 struct CommandGroup {
@@ -20,12 +20,12 @@ struct CommandGroup {
   };
   std::vector<Line> commands;
 };
-// Of `unroll` itself.
+// Returns the help of `unroll` without a command.
 std::string program_help(std::span<const CommandGroup> groups, std::size_t width);
 
-// "--name" or, of an operand, "NAME".
+// Returns "--name" or, for an operand, "NAME".
 std::string shown_name(const CLI::Option& option);
-// The words that a choice accepts.
+// Returns the words that a choice accepts.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
 }  // namespace unroll::cli

@@ -7,15 +7,15 @@
 
 #include "core/support/text/nearest_name.h"
 #include "core/support/text/shell_word.h"
-#include "frontends/cli/config/config_schema.h"
 #include "frontends/cli/options/help.h"
+#include "frontends/config/config_schema.h"
 
 namespace unroll::cli {
 namespace {
 
 constexpr const char* k_unroll = "unroll";
 
-// Words of other tools. A hint without a command stands alone.
+// Names that other tools use. A hint without a command is complete.
 struct OtherWord {
   std::string_view word, command, hint;
 };
@@ -43,9 +43,9 @@ constexpr OtherWord k_other_words[] = {
     {"create", "new", ""},
     {"start", "new", ""},
     {"check", "", "To check a dataset, write: unroll data check CONFIG"},
-    {"sweep", "lever", ""},
-    {"search", "lever", ""},
-    {"tune", "lever", ""},
+    {"sweep", "ablation", ""},
+    {"search", "ablation", ""},
+    {"tune", "ablation", ""},
     {"benchmark", "bench", ""},
     {"time", "bench", ""},
     {"show", "inspect", ""},
@@ -73,7 +73,7 @@ std::string lower(std::string_view text) {
   return word;
 }
 
-// "--temp" is the only option that begins so, or the nearest by spelling.
+// "--temp" is a unique prefix; otherwise the nearest option by spelling.
 std::string nearest_option(const CLI::App& command, std::string_view name) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -110,7 +110,7 @@ bool is_option(const std::string& word) {
          std::string_view("0123456789.").find(word[1]) == std::string_view::npos;
 }
 
-// With the first example of the help.
+// Includes the first example of the help.
 Error missing(const CLI::App& command, const CLI::Option& option) {
   const std::string name = shown_name(option), examples = command.get_footer();
   const std::size_t begin = examples.find_first_not_of(' ');
@@ -159,7 +159,7 @@ Error unknown_command(std::string_view word, std::span<const std::string_view> c
 }
 
 Error wrong_options(const CLI::App& command, const CLI::ParseError& found) {
-  // An unknown option first: it explains an operand that seems to be missing or too much.
+  // Reports an unknown option first: it explains a missing or extra operand.
   const std::vector<std::string> extra = command.remaining();
   const auto unknown = std::find_if(extra.begin(), extra.end(), is_option);
   if (unknown != extra.end()) return unknown_option(command, *unknown);

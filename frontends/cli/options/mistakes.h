@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says about a wrong command line: what is wrong, and what to write instead.
+// Errors for a wrong command line: the mistake, and the correct form.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,14 +8,14 @@
 #include <string>
 #include <string_view>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 
-// A word where a command is expected: names the command that does it, from the words of other tools or by spelling.
+// Returns the error for an unknown command. It suggests a command, from the names of other tools or by spelling.
 Error unknown_command(std::string_view word, std::span<const std::string_view> commands);
 
-// What the parser of one command found, as an Error(usage).
+// Converts a parse error of one command to an Error(usage).
 Error wrong_options(const CLI::App& command, const CLI::ParseError& found);
 
 }  // namespace unroll::cli

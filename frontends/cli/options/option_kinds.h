@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of options. Each kind has one form in --help and messages. Help shows "[allowed values; default: value]".
+// Kinds of options. Each kind has one form in --help and messages. Help shows "[allowed values; default: value]".
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ class Option;
 
 namespace unroll::cli {
 
-// Inclusive; `example` is what a message suggests. A bound of infinity is none.
+// Inclusive bounds; messages suggest `example`. An infinite bound is no bound.
 struct Bounds {
   double lowest = 0;
   double highest = HUGE_VAL;
@@ -23,17 +23,17 @@ struct Bounds {
 };
 
 void add_flag(CLI::App& app, const char* name, bool& to, const char* doc);
-// A value out of bounds is refused with the range and an example. `fallback` describes the default where the variable
-// does not: "the config's train.seed".
+// A value out of bounds is refused with the range and an example. `fallback` describes the default if the variable does
+// not: "the config's train.seed".
 CLI::Option* add_integer(CLI::App& app, const char* name, std::int64_t& to, const char* doc, Bounds bounds);
 CLI::Option* add_integer(CLI::App& app, const char* name, std::optional<std::int64_t>& to, const char* fallback,
                          const char* doc, Bounds bounds);
 CLI::Option* add_number(CLI::App& app, const char* name, double& to, const char* doc, Bounds bounds);
-// A wrong word is refused with the nearest one and all of them.
+// Refuses an unknown word, and lists the nearest one and all words.
 CLI::Option* add_choice(CLI::App& app, const char* name, std::string& to, const char* doc,
                         std::vector<std::string> words);
-// `what` is shown in the place of the value: FILE. An empty default is shown as `fallback`; without one the help
-// names no default.
+// `what` is the placeholder of the value: FILE. An empty default is shown as `fallback`; if that is empty too, the help
+// shows no default.
 CLI::Option* add_text(CLI::App& app, const char* name, std::string& to, const char* what, const char* doc,
                       const char* fallback = "");
 CLI::Option* add_text(CLI::App& app, const char* name, std::optional<std::string>& to, const char* what,
@@ -46,11 +46,11 @@ CLI::Option* add_texts(CLI::App& app, const char* name, std::vector<std::string>
 CLI::Option* add_operand(CLI::App& app, const char* name, std::string& to, const char* doc);
 CLI::Option* add_operands(CLI::App& app, const char* name, std::vector<std::string>& to, const char* doc);
 
-// What --help shows as the default, where the variable says something else.
+// Overrides the default that --help shows.
 void show_default(CLI::Option* option, const char* text);
 void allow_only(CLI::Option* option, std::vector<std::string> words);
 void make_required(CLI::Option* option, bool required = true);
-// Below the options: calls, one on each line, then what else is to know.
+// Adds text below the options: example calls, one per line, then further notes.
 void add_examples(CLI::App& app, const char* text);
 
 }  // namespace unroll::cli

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/support/crc32c.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

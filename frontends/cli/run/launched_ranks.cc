@@ -7,12 +7,12 @@
 #include <cstdio>
 
 #include "frontends/cli/terminal/signals.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
 
-// Where MPI hangs, and the main thread with it.
+// Ends the process when MPI, and with it the main thread, hangs.
 void end_process(const Error& e) {
   std::fprintf(stderr, "unroll: error: %s\n", e.what());
   _exit(exit_code(e.kind()));

@@ -12,14 +12,14 @@
 #include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
 
 std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
 
-// The extremes, each with the parameter or loop it belongs to.
+// The extremes, each with its parameter or loop.
 std::vector<std::string> watch_pairs(const Watch& w) {
   std::vector<std::string> pairs;
   const auto larger = [](auto member) {
@@ -43,7 +43,7 @@ std::vector<std::string> watch_pairs(const Watch& w) {
   return pairs;
 }
 
-// The most important first: a line that is cut keeps what a person looks at.
+// The most important first, because a long line is cut at the end.
 std::vector<std::string> progress_pairs(const Progress& p, double seconds_left) {
   std::vector<std::string> pairs{fmt::format("update={}", p.update), fmt::format("of={}", p.max_updates),
                                  fmt::format("loss={:.5g}", p.loss)};
@@ -67,7 +67,7 @@ std::vector<std::string> validation_pairs(const Progress& p, std::optional<doubl
   return pairs;
 }
 
-// Whole pairs, as many as `width` takes, but for three at least.
+// Returns as many complete pairs as fit `width`, at least three.
 std::string joined(const std::vector<std::string>& pairs, std::size_t width) {
   constexpr std::size_t k_least = 3;
   std::string line;
@@ -78,7 +78,7 @@ std::string joined(const std::vector<std::string>& pairs, std::size_t width) {
   return line;
 }
 
-// With a tenth of a second where that says something.
+// Shows tenths of a second for short times.
 std::string short_time(double seconds) {
   return seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
 }
@@ -120,7 +120,7 @@ std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_
   const auto off = [](double is, double estimated) { return 100 * (is - estimated) / estimated; };
   std::string text = fmt::format("measured: time {} ({:+.0f} %)", short_time(r.seconds),
                                  off(r.seconds, r.estimated_seconds));
-  // The peak is that of the process, and `bytes` of a device are not part of it.
+  // The peak is that of the process, which excludes `bytes` of a device.
   const auto estimated = static_cast<double>(e.on_device ? e.process_bytes : e.bytes);
   if (peak > 0)
     text += fmt::format(", memory {}{} ({:+.0f} %)", e.on_device ? "of the process " : "", bytes_text(peak),
@@ -170,7 +170,7 @@ ProgressDisplay::ProgressDisplay(std::string log_path, Vfs& vfs, RunEnd end, boo
   if (!log_path.empty()) log_ = vfs.append(log_path);
 }
 
-// A full disk must not stop the run: the checkpoint says what is lost, the log just ends.
+// A full disk must not stop the run: the checkpoint reports the loss, and the log just ends.
 void ProgressDisplay::log(const std::string& text) {
   if (!log_) return;
   const std::string row = text + "\n";
@@ -228,7 +228,7 @@ void ProgressDisplay::note(const std::vector<Advice>& advice) {
   }
 }
 
-// The bar is green from a better validation loss on until the next report. Between reports its time runs on.
+// After a better validation loss the bar is green until the next report. Between reports its time continues.
 void ProgressDisplay::draw(const Progress& p, double left) {
   const bool new_best = best_ && best_ != drawn_best_;
   drawn_best_ = best_;

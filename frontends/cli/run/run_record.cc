@@ -12,11 +12,12 @@
 #include <sstream>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/config/config.h"
-#include "frontends/cli/config/toml_reader.h"
 #include "frontends/cli/terminal/words.h"
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "frontends/config/config.h"
+#include "frontends/config/text_file.h"
+#include "frontends/config/toml_reader.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::size_t k_most_bytes = std::size_t{256} << 20;
 constexpr std::size_t k_most_curves = 1000;
 
 void add_point(RunRecord& run, const std::string& curve, double update, double value) {
-  constexpr double k_most = 1e300;  // differences stay finite
+  constexpr double k_most = 1e300;  // keeps differences finite
   if (!(std::abs(update) <= k_most && std::abs(value) <= k_most)) return;
   auto at = run.curves.find(curve);
   if (at == run.curves.end()) {
@@ -91,7 +92,7 @@ void read_log(RunRecord& run, const std::string& text) {
   }
 }
 
-// What the table of a config says of a model, in one line.
+// Describes the model of a config in one line.
 class ModelText {
  public:
   explicit ModelText(const std::vector<TomlEntry>& entries) : entries_(entries) {}
@@ -133,7 +134,7 @@ class ModelText {
   const std::vector<TomlEntry>& entries_;
 };
 
-// A config of an older version still says what it trained, so the schema is not asked.
+// Does not check the schema, because configs of older versions are still readable.
 void read_config(RunRecord& run) {
   try {
     const std::vector<TomlEntry> entries = read_toml(run.config, "config.toml");

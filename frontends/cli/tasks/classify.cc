@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes of the rows of a table.
+// Classification of table rows.
 #include <fmt/format.h>
 
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/table_answers.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -64,7 +64,7 @@ class ClassAnswers : public TableAnswers {
   std::int64_t top_k_;
   std::vector<std::vector<ScoredLabel>> results_;
   std::int64_t labeled_ = 0, right_ = 0;
-  std::vector<Classifier::Row> drawn_;  // the first rows, and their lines
+  std::vector<Classifier::Row> drawn_;  // the first rows, and their input lines
   std::vector<std::int64_t> drawn_lines_;
 };
 

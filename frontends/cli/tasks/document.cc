@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of documents.
+// Classification of documents.
 #include <fmt/format.h>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
@@ -30,7 +30,7 @@ class DocumentAnswers : public Answers {
   void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
-    for (const DocumentReader::Result& r : results_) {
+    for (const DocumentClassifier::Result& r : results_) {
       unknown_.tokens += r.words;
       unknown_.unknown += r.unknown;
     }
@@ -50,20 +50,20 @@ class DocumentAnswers : public Answers {
   UnknownCount unknown() const override { return unknown_; }
   std::vector<Panel> panels() override {
     std::vector<Panel> panels;
-    const std::vector<DocumentReader::Result> results = reader_.predict(drawn_, 0);
+    const std::vector<DocumentClassifier::Result> results = reader_.predict(drawn_, 0);
     for (std::size_t i = 0; i < results.size(); ++i) {
       panels.push_back(probability_panel(drawn_[i], results[i].labels));
-      const DocumentReader::Attention attention = reader_.attention(drawn_[i]);
+      const DocumentClassifier::Attention attention = reader_.attention(drawn_[i]);
       if (!attention.sentences.empty()) panels.push_back(attention_panel(attention, "Attention: " + drawn_[i]));
     }
     return panels;
   }
 
  private:
-  DocumentReader reader_;
+  DocumentClassifier reader_;
   std::vector<std::string> drawn_;  // the first texts
   std::int64_t top_k_;
-  std::vector<DocumentReader::Result> results_;
+  std::vector<DocumentClassifier::Result> results_;
   UnknownCount unknown_;
 };
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of series.
+// Forecasts of time series.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/answers/line_reader.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/predict/line_reader.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
-#include "unroll/error.h"
-#include "unroll/result.h"
-#include "unroll/trained/predict_tables.h"
+#include "unroll/support/error.h"
+#include "unroll/support/result.h"
+#include "unroll/tasks/predict_tables.h"
 
 namespace unroll::cli {
 namespace {
@@ -37,7 +37,7 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
   return split_from_text(std::move(text), name).file;
 }
 
-// The steps behind the end of the input's series, one row each; without values where the model's output is not finite.
+// Returns one row per step after the end of the input's series; without values if the model's output is not finite.
 FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
                                 RowWriter& writer) {
   const std::string name = options.input_name();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of the tokens of a sentence.
+// Labels for the tokens of a sentence.
 #include <fmt/format.h>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/measure/sample_data.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/report/pictures.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {

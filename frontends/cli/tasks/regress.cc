@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the rows of a table.
+// Regression on table rows.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/table_answers.h"
 #include "frontends/cli/tasks/task_row.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using Json = RowWriter::Json;
 
-// CSV: 64 values of a noisy wave, then how many periods they have.
+// Returns CSV: 64 values of a noisy wave, then its number of periods.
 std::string sample_waves() {
   std::string csv;
   for (std::uint64_t i = 0; i < 900; ++i) {

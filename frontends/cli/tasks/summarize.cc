@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "core/support/text/counted.h"
-#include "frontends/cli/answers/pair_scores.h"
-#include "frontends/cli/measure/sample_data.h"
+#include "frontends/cli/predict/pair_scores.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/tasks/written_texts.h"
 

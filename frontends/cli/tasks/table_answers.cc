@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/support/files/paths.h"
-#include "frontends/cli/config/job.h"
 #include "frontends/cli/terminal/activity.h"
+#include "frontends/config/run/job.h"
 
 namespace unroll::cli {
 

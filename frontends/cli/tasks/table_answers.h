@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to rows of a table.
+// Predictions for rows of a table.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "unroll/trained/predict_tables.h"
+#include "frontends/cli/predict/answers.h"
+#include "unroll/tasks/predict_tables.h"
 
 namespace unroll::cli {
 
@@ -17,21 +17,21 @@ class TableAnswers : public Answers {
   RowFormat usual_format() const override { return RowFormat::csv; }
   LineReader::Unit unit() const override { return LineReader::Unit::csv_row; }
   bool accepts(const InputLine& line) override;
-  // A column that is not there is missing in every line.
+  // A missing column is missing in every line.
   bool is_about_a_line(const Error& error) const override { return error.kind() == ErrorKind::input_file; }
   void predict(const std::vector<InputLine>& lines) override;
   void count(const std::vector<InputLine>& lines) override;
 
  protected:
-  virtual void predict_rows(const std::vector<std::vector<double>>& rows) = 0;  // as predict
-  // Compares the prediction of row k with what the file says of it, which may be empty.
+  virtual void predict_rows(const std::vector<std::vector<double>>& rows) = 0;  // see predict
+  // Compares the prediction of row k with the target in the file, which may be empty.
   virtual void count_row(std::size_t k, const FeatureReader::Row& row, std::int64_t line) = 0;
-  // Which of these rows line i is; nothing where it has an error.
+  // Returns the row index of line i, or nullopt if the line has an error.
   std::optional<std::size_t> row_of(std::size_t i) const { return rows_[i]; }
 
  private:
   FeatureReader reader_;
-  std::map<std::int64_t, FeatureReader::Row> waiting_;  // rows that were accepted and not counted yet, by line
+  std::map<std::int64_t, FeatureReader::Row> waiting_;  // accepted rows that are not counted yet, by line
   bool is_counted_ = false;
   std::vector<std::optional<std::size_t>> rows_;  // by line
 };

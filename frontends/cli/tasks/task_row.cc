@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/data/file/gzip.h"
 #include "frontends/cli/terminal/report.h"
-#include "frontends/data/file/gzip.h"
-#include "unroll/vfs.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 
@@ -31,7 +31,7 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
 std::string value_cell(double value) {
   if (!std::isfinite(value)) return {};
   const double size = std::fabs(value);
-  const bool is_usual = size == 0 || (size >= 1e-5 && size < 1e16);  // 1000000 rather than 1e+06
+  const bool is_usual = size == 0 || (size >= 1e-5 && size < 1e16);  // 1000000 instead of 1e+06
   char text[64];
   const auto end = is_usual ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr
                             : std::to_chars(text, text + sizeof text, value).ptr;

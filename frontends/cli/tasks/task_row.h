@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rows of the kinds of tasks share: from a config to a task's options, from those to its functions.
+// Helpers of the task rows: options of a task from a config, and its functions from the options.
 #pragma once
 
 #include <memory>
@@ -7,18 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/config/task_kinds.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/task_kinds.h"
 
 namespace unroll::cli {
 
-// The file of data.path, unpacked where it is packed.
+// Returns the file of data.path, unpacked if it is compressed.
 std::shared_ptr<const Vfs::Reader> data_file(const Config& config, const std::string& path);
-// data.validation or data.test: a share, or a file whose name counts from `folder`.
+// Returns data.validation or data.test: a share, or a file name relative to `folder`.
 SplitSource split_source(const Config& config, std::string_view key, const std::string& folder);
 std::size_t data_memory_limit(const Config& config);
-// The options of a task: fields of keys, the model, and what each task has of its data.
+// Returns the options of a task: fields of keys, the model, and task-specific data options.
 template <class TaskOptions>
 TaskOptions task_options(const Config& config, const std::string& folder) {
   TaskOptions options;
@@ -30,17 +30,17 @@ TaskOptions task_options(const Config& config, const std::string& folder) {
   return options;
 }
 
-// Labels with probabilities as cells, for `top_k` of them: "label", "probability", "label_2", "probability_2", ...
+// Returns columns for the `top_k` best labels: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);
 std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
-// "label" and "probability", and with a top_k above 1 the list "top".
+// Adds "label" and "probability", and if top_k exceeds 1 the list "top".
 void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
-// A predicted number: the fewest digits that read back as it. Empty for what is none.
+// Returns a predicted number with the fewest digits that read back exactly. Empty if it is not finite.
 std::string value_cell(double value);
-std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty where a line has an error
-// "words", "characters"; of subwords or bytes none is unknown.
+std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty for a line with an error
+// "words", "characters"; empty for subwords or bytes, which are never unknown.
 std::string unit_of_tokens(const RunFolder& run);
-// With the line's error, if it has one.
+// Includes the line's error, if any.
 void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
 
 template <auto make, auto options_of>

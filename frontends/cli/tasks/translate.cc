@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translations of lines.
-#include "frontends/cli/answers/pair_scores.h"
-#include "frontends/cli/measure/sample_data.h"
+// Translation of lines.
+#include "frontends/cli/predict/pair_scores.h"
+#include "frontends/cli/tasks/sample_data.h"
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/tasks/written_texts.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 

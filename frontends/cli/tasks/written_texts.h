@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that are texts: the best ones of a search for each line.
+// Generated texts as answers: the best texts of a beam search for each line.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/cli/answers/answers.h"
-#include "frontends/cli/page/pictures.h"
+#include "frontends/cli/predict/answers.h"
+#include "frontends/cli/report/pictures.h"
 #include "frontends/cli/tasks/task_row.h"
-#include "unroll/predict.h"
+#include "unroll/tasks/predict.h"
 
 namespace unroll::cli {
 
@@ -20,7 +20,7 @@ namespace unroll::cli {
 // jsonl  source, text, log_probability (, score) of the best; with an n-best list a list of all
 class WrittenTexts {
  public:
-  // `one` and `many` name a text: "summary", "summaries". Throws Error(usage) on more texts than the beam keeps.
+  // `one` and `many` name the texts: "summary", "summaries". Throws Error(usage) for more texts than beams.
   WrittenTexts(std::string one, std::string many, const PredictArguments& options);
   std::vector<std::string> columns() const;
   void put(const InputLine& line, std::span<const ScoredText> texts, RowWriter& writer) const;
@@ -32,7 +32,7 @@ class WrittenTexts {
   bool scores_;
 };
 
-// Of a model that writes texts for each line, as the member `texts` of its results.
+// For models that generate texts for each line, in the member `texts` of their results.
 template <class Model, auto texts>
 class TextAnswers : public Answers {
  public:
@@ -78,7 +78,7 @@ class TextAnswers : public Answers {
 
  private:
   Model model_;
-  std::vector<std::pair<std::string, std::string>> drawn_;  // the first lines with a text, and their best one
+  std::vector<std::pair<std::string, std::string>> drawn_;  // the first lines with a text, and their best text
   DecodeOptions decode_;
   WrittenTexts written_;
   UnknownCount unknown_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All activities share one line and one thread. The line is drawn with the cursor at its beginning and cleared down to
-// the end of the screen: a terminal that was made narrower and has wrapped the line keeps the cursor at its first row.
+// All activities share one line and one thread. The line is drawn with the cursor at its start and cleared to the end
+// of the screen. A narrowed terminal that has wrapped the line keeps the cursor at its first row.
 #include "frontends/cli/terminal/activity.h"
 
 #include <fmt/format.h>
@@ -130,17 +130,17 @@ class StatusLine {
   }
 
   const bool redraws_ = can_redraw(), colors_ = can_color();
-  std::mutex turns_;  // of those that begin and end
+  std::mutex turns_;  // serializes starts and ends of activities
   std::mutex mutex_;
   std::condition_variable wake_;
   std::thread thread_;
   std::vector<Activity::State*> live_;  // the innermost last
   bool ends_ = false, hidden_ = false, drawn_ = false, green_ = false;
   std::string shown_;
-  Clock::time_point last_ = Clock::now();  // when something was written; silence begins with the program
+  Clock::time_point last_ = Clock::now();  // time of the last output; silence begins with the program
 };
 
-// Made when the program starts, and never destroyed: no activity outlives main, but for those that an exception leaves.
+// Made at program start and never destroyed: no activity outlives main, except those that an exception leaks.
 StatusLine& g_line = *new StatusLine;
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of anything that takes long, on stderr: a redrawn line on a terminal, which disappears at the end; elsewhere
-// a line whenever nothing was said for two seconds. A thread of its own shows it, so that a call that blocks is no
-// silence. Nothing is shown of work that ends sooner.
+// Progress of slow work, on stderr: a redrawn line on a terminal, which disappears at the end; elsewhere a line after
+// two seconds without output. A separate thread shows it, also during blocking calls. Shorter work shows nothing.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +8,29 @@
 #include <memory>
 #include <string>
 
-#include "unroll/trainer.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll::cli {
 
 class Activity {
  public:
-  // "evaluating", 40: "evaluating 12/40, 4 s". While one activity is inside another, the inner one is shown.
+  // "evaluating", 40: "evaluating 12/40, 4 s". Nested activities show the inner one.
   explicit Activity(std::string what, std::int64_t total = 0);
   ~Activity();
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
-  // A total above 0 replaces the one before.
+  // A total above 0 replaces the previous one.
   void at(std::int64_t done, std::int64_t total = 0);
-  // Goes on to other work: counts and seconds begin again.
+  // Starts other work: counts and seconds restart.
   void say(std::string what, std::int64_t total = 0);
-  // A function for TrainerOptions::stage that shows what a trainer is doing, after the text: "checking: training 3/20".
-  // Must not be called after the activity is destroyed.
+  // Returns a function for TrainerOptions::stage that shows the trainer's stage after the text: "checking: training
+  // 3/20". It must not be called after the activity is destroyed.
   StageReport stages();
-  // What a terminal shows in the place of the text: a line of at most `width` columns. Called by the thread that draws.
+  // Replaces the text on a terminal: returns a line of at most `width` columns. Called by the drawing thread.
   using Drawing = std::function<std::string(int width)>;
   void draw_as(Drawing drawing, bool green = false);
-  // Before a result is printed; the activity is over.
+  // Call before printing a result; ends the activity.
   void finish();
 
   struct State;
@@ -40,11 +39,11 @@ class Activity {
   std::unique_ptr<State> state_;
 };
 
-// A line on stderr above what an activity draws: a warning.
+// Prints a line on stderr above the activity: a warning.
 void print_line(const std::string& text);
-// The same, but not after hide_progress().
+// The same, but nothing after hide_progress().
 void print_progress(const std::string& text);
-// --quiet: no activity is shown from now on.
+// Implements --quiet: no activity is shown from now on.
 void hide_progress();
 
 }  // namespace unroll::cli

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "unroll/error.h"
-#include "unroll/vfs.h"
+#include "unroll/support/error.h"
+#include "unroll/support/vfs.h"
 
 namespace unroll::cli {
 namespace {
@@ -74,10 +74,6 @@ void Report::print(bool as_json) const {
   std::fflush(stdout);
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  write_atomically(disk(), path, std::array{std::as_bytes(std::span(text))});
-}
-
 void write_and_print(const std::function<void()>& write, const std::function<void()>& print) {
   try {
     write();
@@ -94,20 +90,6 @@ std::string bytes_text(std::size_t bytes) {
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-std::size_t bytes_of(const std::string& who, const std::string& text) {
-  constexpr std::pair<std::string_view, double> units[] = {
-      {"", 1}, {"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-  if (text.empty()) return 0;
-  double number = 0;
-  const char *begin = text.data(), *stop = begin + text.size();
-  const char* end = std::from_chars(begin, stop, number).ptr;
-  const std::string_view given(std::find_if(end, stop, [](char c) { return c != ' '; }), stop);
-  for (const auto& [unit, factor] : units)
-    if (end != begin && unit == given && number > 0 && number * factor >= 1 && number * factor <= 1e18)
-      return static_cast<std::size_t>(number * factor);
-  throw Error(ErrorKind::usage, who, "must be a positive number of bytes; got '" + text + "'", "Write 800MiB or 2GiB");
 }
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reporting command found, in order: printed as text for people or as one JSON object (--json).
+// Results of a reporting command, in order: printed as text for people or as one JSON object (--json).
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@ class Report {
   Report& add(std::string name, ReportItem item);
   Report& add(std::string name, const char* text) { return add(std::move(name), ReportItem(std::string(text))); }
   const std::vector<std::pair<std::string, ReportItem>>& items() const { return *items_; }
-  const ReportItem& at(const std::string& name) const;  // of an item that is there
+  const ReportItem& at(const std::string& name) const;  // the item must exist
 
   std::string json() const;  // one line; bytes that are not UTF-8 become U+FFFD
-  // Names in words, numbers with the units that their keys end in (_bytes, _ms, ...), lists as tables with headings, a
-  // report of reports as a table with these as columns. Fits the width of standard output.
+  // Returns names in words, numbers with the units of their keys (_bytes, _ms, ...), and lists as tables with headings.
+  // A report of reports becomes a table with these as columns. Fits the width of stdout.
   std::string text() const;
   void print(bool as_json) const;  // to stdout
 
@@ -43,14 +43,10 @@ class Report {
   std::unique_ptr<std::vector<std::pair<std::string, ReportItem>>> items_;
 };
 
-// Whole, or not at all; throws Error(storage).
-void write_file(const std::string& path, const std::string& text);
-// Files before stdout, which somebody may close early; where `write` fails what was measured is printed all the same.
+// Writes files before stdout, which a reader may close early. Prints the report even if `write` fails.
 void write_and_print(const std::function<void()>& write, const std::function<void()>& print);
 
 // "1.5 MiB"
 std::string bytes_text(std::size_t bytes);
-// 2147483648 of "2GiB", 0 of nothing; throws Error(usage) in the name of `who`.
-std::size_t bytes_of(const std::string& who, const std::string& text);
 
 }  // namespace unroll::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report for people: names in words, numbers with units, no line wider than the terminal.
+// Formats a report for people: names in words, numbers with units, no line wider than the terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace unroll::cli {
 namespace {
 
-// Keys whose words say more than the key, and ends of keys that are units.
+// Keys with explanatory words, and key suffixes that are units.
 enum class CellUnit { none, bytes, seconds, milliseconds, microseconds, share };
 struct Quantity {
   std::string_view key, words;
@@ -40,7 +40,7 @@ constexpr std::pair<std::string_view, CellUnit> k_key_endings[] = {
     {"_us", CellUnit::microseconds}};
 
 std::string report_share(double share) {
-  constexpr double k_whole = 0.1;  // above it the first decimal says little
+  constexpr double k_whole = 0.1;  // above it the first decimal is insignificant
   return share >= k_whole ? fmt::format("{:.0f} %", 100 * share) : fmt::format("{:.2g} %", 100 * share);
 }
 
@@ -87,7 +87,7 @@ std::string scalar_text(const ReportItem& item, CellUnit unit) {
   return "";
 }
 
-// Rows may lack columns of others.
+// Rows may lack columns.
 TextTable table_of(const ReportList& rows) {
   std::vector<std::string> keys;
   for (const Report& row : rows)
@@ -132,7 +132,7 @@ bool holds_methods(const Report& report) {
 
 std::string Report::text() const {
   constexpr std::size_t k_indent = 2, k_widest_label = 30;
-  constexpr std::string_view k_command = "next";  // stays in one piece, to be copied
+  constexpr std::string_view k_command = "next";  // stays on one line, for copying
   const auto width = static_cast<std::size_t>(output_width());
   std::size_t labels = 0;
   for (const auto& [key, item] : *items_)

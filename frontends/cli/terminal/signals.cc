@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers only set a flag or remove files, and leave with the signal or with 128 + signal, as a shell reports it.
+// Handlers only set a flag or remove files, then exit with the signal or with 128 + signal, as a shell reports it.
 #include "frontends/cli/terminal/signals.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ extern "C" void on_stop(int signal) {
   _exit(128 + signal);
 }
 
-// The action was reset to the default one, which the second signal takes.
+// The default action was restored; the second signal triggers it.
 extern "C" void on_end(int signal) {
   remove_temporary_files();
   raise(signal);

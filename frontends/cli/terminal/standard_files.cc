@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::cli {
 

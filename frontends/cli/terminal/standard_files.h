@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a process is started with: input, output and error output.
+// The standard files of a process: input, output and error output.
 #pragma once
 
 #include <string_view>
 
 namespace unroll::cli {
 
-// Call this first. A closed descriptor would become that of the next file that is opened, and output would be written
-// into it: it is opened so that reading or writing fails. A limit on the size of files is an error of the writer, not a
-// signal.
+// Call this first. The next opened file would reuse a closed descriptor and receive the output. A closed descriptor is
+// therefore opened so that reads or writes fail. Exceeding a file-size limit becomes an error.
 void secure_standard_files();
 
-// Throw Error(storage) if the text, or anything before it, could not be written to standard output.
+// Throw Error(storage) if the text, or earlier text, could not be written to stdout.
 void write_output(std::string_view text);
 void flush_output();
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int k_usual_width = 80, k_least_width = 20, k_most_width = 1000;
 
-// The character at `at`, which moves behind it. A byte that begins none stands for itself.
+// Returns the character at `at` and advances `at`. An invalid byte counts as a character.
 char32_t take_character(std::string_view text, std::size_t& at) {
   char32_t code = 0;
   if (!next_character(text, at, code)) code = static_cast<unsigned char>(text[at++]);
@@ -31,7 +31,7 @@ std::size_t columns_of_character(char32_t code) {
   return wide ? 2 : 1;
 }
 
-// The longest beginning that takes at most `width` columns.
+// Returns the longest prefix of at most `width` columns.
 std::string_view beginning(std::string_view text, std::size_t width) {
   std::size_t end = 0, columns = 0;
   for (std::size_t next = 0; next < text.size(); end = next) {
@@ -78,8 +78,8 @@ std::string fitted(std::string_view text, std::size_t width) {
 
 namespace {
 
-// Where the next word ends. A command is one word, so that it can be copied: between back quotes, or behind a colon up
-// to the end of the text.
+// Returns the end of the next word. A command is one word, so that it can be copied: between back quotes, or after a
+// colon up to the end of the text.
 std::size_t word_end(std::string_view text, bool behind_colon) {
   if (behind_colon)
     for (const std::string_view program : {"unroll ", "iconv ", "tr ", "awk ", "env "})
@@ -95,7 +95,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   const std::size_t lead = std::min(text.find_first_not_of(' '), text.size());
   std::string all(lead, ' ');
   text.remove_prefix(lead);
-  std::size_t column = lead, start = lead;  // `start`: where the words of this line begin
+  std::size_t column = lead, start = lead;  // `start`: column of the first word of this line
   const auto next_line = [&] {
     all += "\n" + std::string(margin + indent, ' ');
     column = start = indent;

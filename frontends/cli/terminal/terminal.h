@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that fits a terminal.
+// Text layout for terminals.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,23 @@
 
 namespace unroll::cli {
 
-// Columns of the terminal behind the descriptor; where there is none, those of the variable COLUMNS, else 80.
+// Returns the columns of the descriptor's terminal, else the variable COLUMNS, else 80.
 int terminal_width(int descriptor);
-// Of standard output.
+// Returns the width of stdout.
 int output_width();
 
-// stderr is a terminal that can redraw a line: not TERM=dumb.
+// True if stderr is a terminal that can redraw a line: not TERM=dumb.
 bool can_redraw();
-// NO_COLOR is unset or empty as well.
+// As can_redraw, and NO_COLOR is unset or empty.
 bool can_color();
 
-// Columns that UTF-8 text takes.
+// Returns the columns of UTF-8 text.
 std::size_t columns_of(std::string_view text);
-// The text cut to `width` columns, with "..." where something is missing.
+// Returns the text cut to `width` columns, with "..." for omitted text.
 std::string fitted(std::string_view text, std::size_t width);
-// Broken at spaces, and in words that are wider than a line, so that no line is wider than `width`; paths and commands
-// stay whole.
-// The first line keeps its leading spaces. Later lines begin with `indent` spaces, which count, and then `margin`
-// spaces, which do not.
+// Breaks text at spaces, and inside words wider than a line, so that no line exceeds `width`; paths and commands stay
+// unbroken. The first line keeps its leading spaces. Later lines begin with `indent` spaces, which count as width, and
+// then `margin` spaces, which do not.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent, std::size_t margin = 0);
 
 }  // namespace unroll::cli

@@ -14,7 +14,7 @@ namespace unroll::cli {
 namespace {
 
 constexpr std::size_t k_gap = 2;
-constexpr std::size_t k_least_wrapped = 24;  // columns that are worth wrapping text in
+constexpr std::size_t k_least_wrapped = 24;  // minimum columns for wrapping text
 
 // "12", "-0.5", "3.2 ms", "41 %", "-"
 bool is_number(const std::string& cell) {
@@ -64,20 +64,20 @@ class Layout {
   }
 
  private:
-  // Columns of all but the last of those chosen.
+  // Returns the width before the last chosen column.
   std::size_t before_last(const std::vector<std::size_t>& chosen) const {
     std::size_t sum = indent_;
     for (std::size_t i = 0; i + 1 < chosen.size(); ++i) sum += columns_[chosen[i]].width + k_gap;
     return sum;
   }
-  // As it is, or with the last one wrapped.
+  // True if the columns fit unchanged, or with the last one wrapped.
   bool fits(const std::vector<std::size_t>& chosen) const {
     const Column& last = columns_[chosen.back()];
     const std::size_t before = before_last(chosen);
     if (before + last.width <= width_) return true;
     return chosen.back() + 1 == columns_.size() && !last.right && before + k_least_wrapped <= width_;
   }
-  // The columns of each table; an empty one where a column does not fit beside the first.
+  // Returns the columns of each table, or {{}} if a column does not fit beside the first.
   std::vector<std::vector<std::size_t>> folded() const {
     std::vector<std::vector<std::size_t>> blocks{{0}};
     for (std::size_t i = 1; i < columns_.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables for people that fit a width.
+// Formats tables for people to fit a width.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct TextTable {
   std::vector<std::vector<std::string>> rows;  // a row may have fewer cells
 };
 
-// Each line begins with `indent` spaces. Columns of numbers are right-aligned. Of a table that is too wide the cells of
-// the last column are wrapped; where that is not enough the columns are folded into tables below each other, all with
-// the first column; and where a single column does not fit each row becomes a list.
+// Each line begins with `indent` spaces. Columns of numbers are right-aligned. In a table that is too wide, the cells
+// of the last column are wrapped. If that is not enough, the columns are folded into tables below each other, each with
+// the first column. If a single column does not fit, each row becomes a list.
 std::string table_text(const TextTable& table, std::size_t width, std::size_t indent);
 
 // "1.3806", "0.05", "1.2e-07", "1,115,394"

@@ -19,7 +19,7 @@ struct Word {
   std::string_view key, heading;
   Unit unit = Unit::none;
 };
-// Keys whose heading is not just the key with blanks, or whose unit its ending does not tell.
+// Keys with a heading other than the key with blanks, or with a unit other than their suffix.
 constexpr Word k_words[] = {
     {"accuracy", "Accuracy"},
     {"allowed", "Allowed difference"},
@@ -94,7 +94,7 @@ constexpr Ending k_endings[] = {
     {"_bytes", Unit::bytes},     {"_ms", Unit::milliseconds},        {"_us", Unit::microseconds},
     {"_seconds", Unit::seconds}, {"_per_second", Unit::per_second},
 };
-// Sizes of files, as `inspect` lists them.
+// Extensions of keys that are file names; their values are sizes in `inspect`.
 constexpr std::string_view k_files[] = {".toml", ".jsonl", ".safetensors", ".txt"};
 
 const Word* find_word(std::string_view key) {

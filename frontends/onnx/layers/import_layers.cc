@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the layers that were found to a model with names: stacks, parameters, states, and where the tensors of the ONNX
-// model stand in it. L layers of a stack, D directions, T steps, B sequences, H hidden.
+// Builds a named model from the found layers: stacks, parameters, states, and the positions of the ONNX model's tensors
+// in it. L layers of a stack, D directions, T steps, B sequences, H hidden.
 #include "frontends/onnx/layers/import_layers.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 9> k_leaves{"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ci",
                                                    "weight_cf", "weight_co", "weight", "bias"};
 
-// "encoder.rnn" of "encoder.rnn.weight_ih_l0.W"; nothing if no part is the name of a parameter.
+// Returns "encoder.rnn" for "encoder.rnn.weight_ih_l0.W"; nullopt if no part is a parameter name.
 std::optional<std::string> path_of_parameter(const std::string& name) {
   for (std::size_t at = 0; at != std::string::npos; at = name.find('.', at) == std::string::npos
                                                              ? std::string::npos : name.find('.', at) + 1) {
@@ -29,7 +29,7 @@ std::optional<std::string> path_of_parameter(const std::string& name) {
   return std::nullopt;
 }
 
-// "encoder.rnn" of "/encoder/rnn/LSTM_1".
+// Returns "encoder.rnn" for "/encoder/rnn/LSTM_1".
 std::optional<std::string> path_of_node(const std::string& name) {
   if (name.size() < 2 || name[0] != '/') return std::nullopt;
   const std::size_t end = name.rfind('/');
@@ -51,11 +51,11 @@ class Assembly {
   LayerImport run(Graph& graph);
 
  private:
-  struct Slot {  // of a recurrent layer in its stack
-    std::size_t first_state = 0;  // number of the stack's first state
+  struct Slot {  // position of a recurrent layer in its stack
+    std::size_t first_state = 0;  // index of the stack's first state
     std::int64_t offset = 0;      // slots before it
   };
-  struct Element {  // of one of our tensors
+  struct Element {  // element of one of unroll's tensors
     std::string name;
     std::int32_t at = 0;
   };
@@ -92,7 +92,7 @@ std::set<std::string> Assembly::sources_of(Value value) const {
   return names;
 }
 
-// PyTorch's module, by the names of its parameters or of the node; otherwise the kind of the layer.
+// Returns PyTorch's module path, from the names of its parameters or of the node; otherwise the kind of the layer.
 std::string Assembly::path_of(const FoundLayer& found) const {
   for (const FoundParameter& parameter : found.parameters)
     for (const std::string& source : sources_of(parameter.value))
@@ -142,7 +142,7 @@ void Assembly::add_parameter(const FoundParameter& parameter, const SequentialLa
     leaf = leaf.substr(0, leaf.size() - reverse.size()) + "_l" + std::to_string(layer.model.layers - 1) + reverse;
   }
   const std::string name = layer.name.empty() ? leaf : layer.name + "." + leaf;
-  // Several tensors of the file may be one operand: the one of this name is the source.
+  // Several tensors of the file may be one operand: this one names the source.
   std::set<std::string> sources = walk_.initializers.empty() ? std::set<std::string>{} : sources_of(parameter.value);
   const auto own = std::ranges::find_if(
       sources, [&](const std::string& s) { return s == leaf || s.ends_with("." + leaf); });
@@ -157,7 +157,7 @@ void Assembly::add_parameter(const FoundParameter& parameter, const SequentialLa
   result_.imported.parameters.emplace(name, walk_.constant(parameter.value).cast(DType::f32));
 }
 
-// Element k of a state [D,B,H] of one layer is element (slots before it) * B * H + k of our state [L*D,B,H].
+// Element k of a state [D,B,H] of one layer is element (slots before it) * B * H + k of unroll's state [L*D,B,H].
 void Assembly::place_states() {
   for (const auto& [found, slot] : recurrent_) {
     for (std::size_t s = 0; s < found->final.size(); ++s) {
@@ -175,7 +175,7 @@ void Assembly::place_states() {
   }
 }
 
-// Rows of y are steps and sequences, as those of x, or sequences alone.
+// Rows of y are steps and sequences, like those of x, or sequences only.
 Assembly::Element Assembly::element_of_y(std::int32_t place) const {
   if (walk_.is_pooled) return {"y", place};
   const std::int64_t row = place / walk_.stage->width, e = place % walk_.stage->width;
@@ -230,7 +230,7 @@ PlacedTensor Assembly::placed_output(const std::string& name, Value value) const
 }
 
 LayerImport Assembly::run(Graph& graph) {
-  // The output of the last layer is y. If no output has it whole, the first one ends with a pooling.
+  // The output of the last layer is y. If no output contains all of it, the first output ends with a pooling.
   std::vector<std::pair<std::string, Value>> outputs;
   for (const NamedValue& each : graph.outputs()) outputs.emplace_back(each.name, graph.value(each.value));
   const auto whole = std::ranges::find_if(outputs, [&](const auto& each) {

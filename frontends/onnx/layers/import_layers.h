@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX model as layers in a row: RNN, GRU and LSTM nodes with linear layers, an embedding, activations and a
-// pooling. Exporters write dozens of nodes that move elements between them (transposed batches, stacked directions,
-// states of all layers in one tensor), each in its own way. So the importer does not match patterns of nodes: it
-// follows where the elements of each value come from.
+// Imports an ONNX model as a sequential model: RNN, GRU and LSTM nodes with linear layers, an embedding, activations
+// and a pooling. Exporters write dozens of nodes that move elements between layers (transposed batches, stacked
+// directions, states of all layers in one tensor), each in a different way. The importer therefore does not match
+// patterns of nodes: it tracks the origin of each value's elements.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "frontends/onnx/model.h"
-#include "unroll/trained/sequential.h"
+#include "unroll/tasks/sequential.h"
 
 namespace unroll::onnx {
 
-// A tensor of the ONNX model in terms of the imported one: its element k is element `elements[k]` of our tensor
-// `ours[k]`, of the names below. Ours are "x" or "ids", "y", and the states "state.0", ...
-// (unroll/trained/sequential.h).
+// Mapping of a tensor of the ONNX model to the imported one: its element k is element `elements[k]` of unroll's tensor
+// `ours[k]`. These are named "x" or "ids", "y", and the states "state.0", ... (unroll/tasks/sequential.h).
 struct PlacedTensor {
   std::string name;  // in the ONNX model
   Type type;
@@ -28,15 +27,15 @@ struct PlacedTensor {
 struct LayerImport {
   ImportedModel imported;
   std::vector<PlacedTensor> inputs, outputs;  // the first output is y
-  std::map<std::string, std::int64_t> sizes;  // T and B of our tensors
+  std::map<std::string, std::int64_t> sizes;  // T and B of unroll's tensors
 };
 
-// `types` of the model's inputs: sizes that the model can run. Throws Error(unsupported), with the node, on whatever is
-// no layer in a row, and errors of import_graph.
+// `types`: types of the model's inputs, with sizes that the model can run. Throws Error(unsupported), with the node, if
+// the model is not sequential, and errors of import_graph.
 LayerImport import_layers(const Model& model, const std::map<std::string, Type>& types);
 
-// Types of the inputs with `sizes` for the free dimensions: the same size for dimensions of the same name, the first
-// for the first name, and so on.
+// Returns types of the inputs with `sizes` for the free dimensions. Dimensions of the same name have the same size; the
+// first name has the first size, and so on.
 std::map<std::string, Type> input_types(const Model& model, std::vector<std::int64_t> sizes);
 
 }  // namespace unroll::onnx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators that make layers. The importer has built each node before; what it appended to the graph is read where
-// that is simpler than the node: a recurrent node in any layout and order of gates is then `rnn`, `gru` or `lstm`.
+// The operators that make layers. The importer has already built each node. Its graph nodes are read if they are
+// simpler than the ONNX node. A recurrent node in any layout and order of gates is then `rnn`, `gru` or `lstm`.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Outputs = std::vector<Value>;
 
-// The first node of these ops that was appended since `first`.
+// Returns the first node of these ops appended since `first`.
 const Node* find_node(const Graph& graph, std::int32_t first, std::initializer_list<Op> ops, std::int32_t& at) {
   for (at = first; at < static_cast<std::int32_t>(graph.nodes().size()); ++at)
     if (std::ranges::count(ops, graph.node(at).op) > 0) return &graph.node(at);
@@ -85,7 +85,7 @@ void append_linear(LayerWalk& walk, Call& call, Value x, Value weight, Value bia
   walk.append(std::move(layer), out, places, weight.shape()[0]);
 }
 
-// A vector [width] that is added to each row; empty if `value` is none.
+// Returns a vector [width] that is added to each row; empty if `value` is none.
 Value row_vector(Value value, std::int64_t width) {
   const bool fits = value.rank() > 0 && value.shape()[value.rank() - 1] == width && value.shape().elements() == width;
   return fits ? reshape(value, {width}) : Value();
@@ -115,7 +115,7 @@ void gemm(LayerWalk& walk, Call& call, std::int32_t, const Outputs& outputs) {
   append_linear(walk, call, call.in(0), w, bias, outputs[0]);
 }
 
-// The bias of the linear layer before it.
+// Adds a bias to the previous linear layer.
 void addition(LayerWalk& walk, Call& call, std::int32_t, const Outputs& outputs) {
   const bool first = walk.depends(call.in(0)), second = walk.depends(call.in(1));
   if (first && second) walk.refuse("adds two computed values: a skip connection has no counterpart in a folder");
@@ -157,7 +157,7 @@ void function(LayerWalk& walk, Call& call, std::int32_t, const Outputs& outputs)
   walk.append({.layer = {.kind = kind.text}, .node = call.node.name}, outputs[0], places, walk.stage->width);
 }
 
-// Our own export writes relu(x) as max(x, 0).
+// unroll's export writes relu(x) as max(x, 0).
 void maximum_with_zero(LayerWalk& walk, Call& call, std::int32_t first, const Outputs& outputs) {
   const Value bound = call.n_inputs() == 2 ? call.in(1) : call.in(0);
   const Tensor zero = walk.depends(bound) ? Tensor() : walk.constant(bound);
@@ -166,7 +166,7 @@ void maximum_with_zero(LayerWalk& walk, Call& call, std::int32_t first, const Ou
   function<"relu">(walk, call, first, outputs);
 }
 
-// Zeros for tokens that the embedding lacks, as ours reads them.
+// Zeros for tokens outside the embedding, as unroll reads them.
 void zero_rows(LayerWalk& walk, Call& call, std::int32_t, const Outputs& outputs) {
   const Value is_inside = call.in(0), rows = call.in(1), zero = call.in(2);
   const Tensor* const tokens = walk.depends(is_inside) ? walk.ids(is_inside) : nullptr;

@@ -6,13 +6,13 @@
 #include <set>
 
 #include "core/support/text/shell_word.h"
-#include "unroll/run.h"
+#include "unroll/passes/run.h"
 
 namespace unroll::onnx {
 namespace {
 
 constexpr std::int64_t k_most_ids = std::int64_t{1} << 26;
-// Constants may be computed from others; more would be an attempt to fill the memory.
+// Constants may be computed from others; a larger ratio would be an attempt to exhaust memory.
 constexpr std::int64_t k_most_per_element = 64;
 
 bool is_movement(const Node& node) {
@@ -52,7 +52,7 @@ std::int32_t LayerWalk::new_ids(std::int64_t n) {
   return static_cast<std::int32_t>(first);
 }
 
-// The node on ids: what it moves must depend on the inputs, and the indices of a gather must not.
+// Evaluates the node on ids: the moved values must depend on the inputs, and the indices of a gather must not.
 Tensor LayerWalk::moved(Value value) {
   const Node& node = value.node();
   Graph part;
@@ -113,7 +113,7 @@ void LayerWalk::begin(const Tensor& ids) {
   refuse("reads no input of the model");
 }
 
-// The last step [B,width], or of two directions the last step of the first and the first step of the second one.
+// The last step [B,width], or for two directions the last step of the first and the first step of the second one.
 bool LayerWalk::find_pooling(Value x, const Tensor& ids) {
   if (is_pooled || !time_first || ids.elements() != batch() * stage->width) return false;
   const auto found = ids.values<std::int32_t>();
@@ -159,7 +159,7 @@ void LayerWalk::append(FoundLayer layer, Value out, const Tensor& places, std::i
   const auto to = ids.values<std::int32_t>();
   if (width == before) {
     std::ranges::transform(from, to.begin(), [&](std::int32_t at) { return next.first + at; });
-  } else {  // the last axis is that of a row
+  } else {  // the last axis is a row
     for (std::size_t k = 0; k < to.size(); ++k) {
       const auto w = static_cast<std::size_t>(width);
       const std::int64_t row = from[k / w * static_cast<std::size_t>(before)] / before;
@@ -182,7 +182,7 @@ void LayerWalk::append_recurrent(FoundLayer layer, std::span<const Value> output
     for (std::int64_t b = 0; b < n_b; ++b)
       for (std::int64_t e = 0; e < width; ++e) y.set((t * n_b + b) * width + e, id(t, b, e));
   known_.insert_or_assign(outputs[0].id(), std::move(y));
-  Tensor h(DType::i32, outputs[1].shape());  // [D,B,H], each direction at its end
+  Tensor h(DType::i32, outputs[1].shape());  // [D,B,H], each direction at its last step
   for (std::int64_t k = 0; k < h.elements(); ++k) {
     const std::int64_t d = k / hidden / n_b;
     h.set(k, id(d == 0 ? steps() - 1 : 0, k / hidden % n_b, d * hidden + k % hidden));
@@ -266,8 +266,8 @@ bool LayerWalk::is_tokens(const Tensor& ids) const {
   });
 }
 
-// Exporters keep token indices within the embedding, or wrap negative ones: whatever is computed element by element
-// from tokens alone counts as the tokens. The comparison of the file with the imported model finds other arithmetic.
+// Exporters clamp token indices to the embedding, or wrap negative ones. Elementwise functions of tokens therefore
+// count as the tokens. The comparison of the file with the imported model detects other arithmetic.
 bool LayerWalk::follow_tokens(Call& call, const std::vector<Value>& outputs) {
   if (outputs.empty() || !outputs[0]) return false;
   const Tensor* tokens = nullptr;

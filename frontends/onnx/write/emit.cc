@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes of a graph: constants, ops with an ONNX form, and composites by their definition.
+// Emits the nodes of a graph: constants, ops with an ONNX form, and composites by their definition.
 #include <algorithm>
 #include <cstring>
 
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {
@@ -46,7 +46,7 @@ bool has_one_value(const Tensor& t) {
   return t.elements() > 0;
 }
 
-// A number that follows the sizes, such as the count of a mean.
+// Emits a number that depends on the sizes, such as the count of a mean.
 std::string number_of_sizes(const Site& at) {
   std::vector<std::int64_t> values;
   for (const Graph* graph : at.builds) {
@@ -58,7 +58,7 @@ std::string number_of_sizes(const Site& at) {
   return at.emit.cast(size, at.out_dtype());
 }
 
-// A constant of all builds; one that differs must be a number, or that number everywhere.
+// Emits a constant that all builds share. If it varies, it must be a number, or one number everywhere.
 std::vector<Operand> constant(const Site& at) {
   const auto first = at.node().attributes.get<std::shared_ptr<const Tensor>>("value");
   bool is_same = true, is_one_value = true, has_same_value = true;
@@ -75,7 +75,7 @@ std::vector<Operand> constant(const Site& at) {
   return {{at.emit.node("Expand", {number, at.emit.shape(at.out_shape())})}};
 }
 
-// By its definition, which has the inputs and outputs of the node.
+// Emits a node by its definition, which has the node's inputs and outputs.
 std::vector<Operand> by_body(const Site& at) {
   std::vector<std::shared_ptr<const Graph>> bodies;
   Builds builds;

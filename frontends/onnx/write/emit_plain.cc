@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per op without a body. Opset 17; only types that ONNX Runtime computes: float, double, int32, bool.
+// One function per op without a body. Opset 17; only types that ONNX Runtime supports: float, double, int32, bool.
 #include <algorithm>
 #include <limits>
 
@@ -34,7 +34,7 @@ std::vector<Operand> same(const Site& at) {
   return {{at.emit.node(row->name, inputs)}};
 }
 
-// 0 where an integer is divided by 0, which would end the process.
+// 0 for an integer division by 0, which would abort the process.
 std::vector<Operand> div(const Site& at) {
   if (at.dtype(0) != DType::i32) return {{at.emit.node("Div", {at.in(0), at.in(1)})}};
   Emitter& e = at.emit;
@@ -43,7 +43,7 @@ std::vector<Operand> div(const Site& at) {
   return {{e.node("Where", {is_zero, zero, e.node("Div", {at.in(0), by})})}};
 }
 
-// e^x - 1 loses all digits near 0, where 2 t / (1 - t) with t = tanh(x / 2) has them.
+// e^x - 1 loses all digits near 0; 2 t / (1 - t) with t = tanh(x / 2) keeps them.
 std::vector<Operand> expm1(const Site& at) {
   Emitter& e = at.emit;
   const DType d = at.dtype(0);
@@ -106,7 +106,7 @@ std::vector<Operand> concat(const Site& at) {
   return {{at.emit.node("Concat", parts, {{"axis", at.integer("axis")}})}};
 }
 
-// Sizes that the operand has already need not be known.
+// Unchanged sizes of the operand need not be known.
 std::vector<Operand> broadcast(const Site& at) {
   std::vector<Extent> to = at.extents("shape");
   const std::vector<Extent> from = at.in_shape(0);
@@ -160,7 +160,7 @@ std::vector<Operand> argmax(const Site& at) {
   return {{at.emit.cast(at.emit.node("ArgMax", {at.in(0)}, attributes), DType::i32)}};
 }
 
-// An index out of range reads zeros, where ONNX has an error or counts from the end.
+// An index out of range reads zeros; ONNX reports an error or counts from the end.
 std::vector<Operand> gather(const Site& at) {
   Emitter& e = at.emit;
   const std::vector<Extent> table = at.in_shape(0), rows = at.out_shape();

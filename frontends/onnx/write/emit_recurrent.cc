@@ -13,7 +13,7 @@ using Integers = std::vector<std::int64_t>;
 struct RecurrentKind {
   Op op;
   const char* name;
-  std::vector<std::size_t> order;  // ONNX gate -> our gate
+  std::vector<std::size_t> order;  // ONNX gate -> unroll gate
   bool has_cell;
 };
 const RecurrentKind k_kinds[] = {
@@ -22,7 +22,7 @@ const RecurrentKind k_kinds[] = {
     {Op::lstm, "LSTM", {0, 3, 1, 2}, true},  // i f g o -> i o f c
 };
 
-// Blocks along axis 0 in another order, appended to `to`.
+// Appends blocks along axis 0 in another order to `to`.
 void append_blocks(std::vector<std::byte>& to, const Tensor& t, const std::vector<std::size_t>& order) {
   const std::size_t block = t.bytes().size() / order.size();
   for (const std::size_t from : order) {
@@ -47,7 +47,7 @@ std::vector<Operand> tensors_of(const RecurrentLayer& l, std::int64_t layer, std
   return {begin, begin + static_cast<std::ptrdiff_t>(l.per_direction)};
 }
 
-// Parameter `k` of all directions, stacked to [D, ...] with its gates in ONNX's order.
+// Stacks parameter `k` of all directions to [D, ...] with gates in ONNX's order.
 std::string stacked(const RecurrentLayer& l, std::int64_t layer, std::initializer_list<std::size_t> parts,
                     const std::vector<std::size_t>& order, Ints dims, const char* stem) {
   std::vector<std::byte> bytes;
@@ -63,7 +63,7 @@ std::string stacked(const RecurrentLayer& l, std::int64_t layer, std::initialize
                                (first.label.empty() ? "recurrent" : first.label) + "." + stem);
 }
 
-// [L*D,B,H] -> [D,B,H] of one layer; empty when zeros.
+// Slices [L*D,B,H] -> [D,B,H] of one layer; empty if zeros.
 std::string layer_state(const RecurrentLayer& l, const std::string& all, std::int64_t layer) {
   if (all.empty() || l.layers == 1) return all;
   Emitter& e = l.at.emit;
@@ -77,7 +77,7 @@ bool is_zero(const Operand& operand) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// The operand of a broadcast decides whether a state is zero.
+// If the state is broadcast, the broadcast's operand determines whether it is zero.
 std::string initial_state_name(const Site& at, std::size_t input) {
   const Graph& graph = *at.builds[0];
   const Node& made = graph.node(at.node().inputs[input].node);
@@ -124,7 +124,7 @@ std::vector<Operand> emit_recurrent(const Site& at) {
     return k.op == at.node().op;
   });
   if (a.get<double>("dropout") > 0) at.refuse("dropout is active");
-  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX has none: a Scan
+  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX does not support it: emit a Scan
   RecurrentLayer l{.at = at,
                    .kind = kind,
                    .hidden = a.get<std::int64_t>("hidden"),
@@ -141,7 +141,7 @@ std::vector<Operand> emit_recurrent(const Site& at) {
   const bool has_lengths = a.get_or<bool>("lengths", false);
   l.first_parameter += has_lengths;
   for (std::size_t k = l.first_parameter; k < at.n_inputs(); ++k)
-    if (!at.inputs[k].tensor) return {};  // a weight that is computed
+    if (!at.inputs[k].tensor) return {};  // a computed weight
   l.h0 = initial_state_name(at, 1);
   if (kind.has_cell) l.c0 = initial_state_name(at, 2);
   if (has_lengths) l.lengths = at.in(kind.has_cell ? 3 : 2);
@@ -157,7 +157,7 @@ std::vector<Operand> emit_recurrent(const Site& at) {
     input = static_cast<std::int64_t>(l.directions) * l.hidden;
     if (l.directions == 1) {
       x = e.node("Squeeze", {out[0], e.integers({1})});
-    } else {  // zeros keep T and B
+    } else {  // keeps T and B for zeros
       const std::string by_row = e.node("Transpose", {out[0]}, {{"perm", Integers{0, 2, 1, 3}}});
       x = e.node("Reshape", {by_row, e.integers({0, 0, input})});
     }

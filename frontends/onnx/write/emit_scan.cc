@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops become Scan nodes. The body reads constants of the loop as outer values.
+// Emits loops as Scan nodes. The body reads constants of the loop as outer values.
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::onnx {
 namespace {
@@ -31,7 +31,7 @@ std::string live_rows(const Loop& loop) {
   return e.node("Less", {t, loop.lengths});
 }
 
-// A mask [B] over the rows of a value with more axes.
+// Broadcasts a mask [B] over the rows of a value with more axes.
 std::string over_rows(Emitter& e, const std::string& mask, int rank) {
   if (rank <= 1) return mask;
   std::vector<std::int64_t> axes;
@@ -50,7 +50,7 @@ struct Step {
   std::string live, reset;                            // names of the masks of this step
 };
 
-// The outputs of one step: next states, then per-step outputs.
+// Returns the outputs of one step: next states, then per-step outputs.
 std::vector<std::string> step_outputs(const Loop& loop, const Step& step) {
   Emitter& e = loop.at.emit;
   const Builds bodies = bodies_of(loop.at);

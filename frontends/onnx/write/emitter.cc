@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {
@@ -24,12 +24,12 @@ Tensor matrix_transposed(const Tensor& m) {
   return t;
 }
 
-// FNV-1a over words: names the contents of a file, for those who do not try to deceive it.
+// FNV-1a over words: names a file by its contents; not secure against deliberate collisions.
 struct ContentHash {
   std::uint64_t value = 0xcbf29ce484222325;
   void add(std::uint64_t word) {
     value = (value ^ word) * 0x100000001b3;
-    value ^= value >> 29;  // so that high bits reach low ones
+    value ^= value >> 29;  // mixes high bits into low ones
   }
   void add(std::span<const std::byte> bytes) {
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
@@ -137,7 +137,7 @@ std::string Emitter::in_prelude(const Emit& emit) {
   return result;
 }
 
-// From an axis that is the letter alone, or from a product whose other letters are.
+// Derived from an axis that is only this letter, or from a product with known other letters.
 std::string Emitter::letter_size(std::size_t letter) {
   if (const auto found = letters_.find(letter); found != letters_.end()) return found->second;
   const std::string& wanted = sizes_.letters()[letter];
@@ -204,7 +204,7 @@ std::string Emitter::reshape_target(std::span<const Extent> extents) {
   return n_free <= 1 && !has_zero ? integers(dims) : shape(extents);
 }
 
-// A size that is 0 at run time is 0, not the size of the operand.
+// A size that is 0 at run time means 0, not the operand's size.
 std::string Emitter::reshaped(const std::string& x, std::span<const Extent> extents) {
   return node("Reshape", {x, reshape_target(extents)}, {{"allowzero", std::int64_t{1}}});
 }
@@ -213,7 +213,7 @@ std::string Emitter::cast(const std::string& x, DType dtype) {
   return node("Cast", {x}, {{"to", element_code(dtype)}});
 }
 
-// ONNX Runtime has no Where of booleans.
+// ONNX Runtime does not support Where for booleans.
 std::string Emitter::select(const std::string& condition, const std::string& a, const std::string& b, DType dtype) {
   if (dtype != DType::b8) return node("Where", {condition, a, b});
   return node("Or", {node("And", {condition, a}), node("And", {node("Not", {condition}), b})});
@@ -230,7 +230,7 @@ GraphBytes Emitter::finish(const std::string& stem, const std::vector<std::pair<
   for (const auto& [name, dtype] : inputs) body.inputs.push_back(value_bytes(name, dtype, nullptr));
   std::set<std::string> taken;
   for (std::size_t k = 0; k < names.size(); ++k) {
-    // An output of a body is computed in it, and once.
+    // An output of a body must be computed in it, and only once.
     if (!inner.made.contains(names[k]) || !taken.insert(names[k]).second) {
       const std::string copy = unique("identity");
       append(inner, "Identity", {names[k]}, {copy}, {});
@@ -257,7 +257,8 @@ void Emitter::output(const TensorSpec& spec, const Operand& value) {
   needed_.insert(spec.name);
 }
 
-// The second file: its name, and where each tensor begins. Readers map files by pages, which onnx.proto suggests.
+// Places external tensors: the name of the second file, and page-aligned offsets, because readers map files by pages,
+// as onnx.proto suggests.
 void Emitter::place_external(ExportedModel& model) {
   ContentHash hash;
   std::size_t end = 0;

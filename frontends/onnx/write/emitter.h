@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the nodes of a graph as ONNX nodes. Values have unique names in the whole model, so the body of a loop reads
+// Emits the nodes of a graph as ONNX nodes. Values have unique names in the complete model, so the body of a loop reads
 // outer values by name. Builds are the same graph for other sizes (sizes.h): same nodes, other dimensions.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "frontends/onnx/export.h"
 #include "frontends/onnx/write/proto.h"
 #include "frontends/onnx/write/sizes.h"
-#include "unroll/graph.h"
+#include "unroll/ir/graph.h"
 
 namespace unroll::onnx {
 
@@ -21,11 +21,11 @@ constexpr std::int64_t k_written_opset = 17, k_written_ir = 8;
 
 using Builds = std::vector<const Graph*>;
 
-// A value of the model: its name, or a tensor that becomes an initializer when it is used.
+// A value of the model: its name, or a tensor that becomes an initializer on first use.
 struct Operand {
   std::string name = {};
   std::shared_ptr<const Tensor> tensor = nullptr;
-  std::string label = {};  // of a tensor: the name of the parameter
+  std::string label = {};  // of a tensor: the parameter name
 };
 
 class Emitter {
@@ -33,10 +33,10 @@ class Emitter {
   // `external_data`: see export_model.
   Emitter(const Inference& inference, const Sizes& sizes, std::string external_data);
 
-  // The outputs of the graph, given its inputs. Appends to the current scope.
+  // Emits the graph with these inputs into the current scope and returns its outputs.
   std::vector<Operand> graph(const Builds& builds, const std::vector<Operand>& inputs);
 
-  // Names of values. The nodes go to the current scope, initializers to the main graph.
+  // Returns the name of a value. Nodes go to the current scope, initializers to the main graph.
   std::string name(const Operand& operand);
   std::string node(const std::string& op, const std::vector<std::string>& inputs, const AttributeList& attributes = {});
   std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs, std::size_t n_outputs,
@@ -44,10 +44,10 @@ class Emitter {
   std::string initializer(std::shared_ptr<const Tensor> tensor, const std::string& label);
   std::string integers(const std::vector<std::int64_t>& values);  // int64 [n]
   std::string scalar(DType dtype, double value);
-  std::string transposed(const Operand& matrix);  // axes -1 and -2 exchanged
+  std::string transposed(const Operand& matrix);  // axes -1 and -2 swapped
   std::string size(const Extent& extent);         // int64 [1]
   std::string shape(std::span<const Extent> extents);  // int64 [n]
-  // With at most one free size -1, as Reshape takes it.
+  // Uses -1 for at most one free size, as Reshape permits.
   std::string reshape_target(std::span<const Extent> extents);
   std::string reshaped(const std::string& x, std::span<const Extent> extents);
   std::string cast(const std::string& x, DType dtype);
@@ -57,7 +57,7 @@ class Emitter {
 
   const Sizes& sizes() const { return sizes_; }
 
-  // A body: the nodes that `emit` appends and the names that it returns become a graph with these inputs.
+  // Emits a body: the nodes from `emit` and its returned names become a graph with these inputs.
   template <class Emit>
   GraphBytes body(const std::string& stem, const std::vector<std::pair<std::string, DType>>& inputs,
                   const std::vector<DType>& outputs, const Emit& emit) {
@@ -103,7 +103,7 @@ class Emitter {
   std::set<std::string> names_;
   std::map<std::string, std::int64_t> counts_;
   std::map<std::pair<const Tensor*, bool>, std::string> tensors_;  // true: transposed
-  std::vector<std::shared_ptr<const Tensor>> kept_;                // so that no address is used twice
+  std::vector<std::shared_ptr<const Tensor>> kept_;                // keeps addresses unique
   std::map<std::vector<std::int64_t>, std::string> integers_;
   std::map<std::string, std::string> small_;
   std::map<Extent, std::string> extents_;
@@ -111,7 +111,7 @@ class Emitter {
   std::map<std::size_t, std::string> letters_;
 };
 
-// One node in all builds, for the function that writes its op.
+// One node in all builds, for the function that emits its op.
 struct Site {
   Emitter& emit;
   const Builds& builds;
@@ -125,24 +125,24 @@ struct Site {
   int rank(std::size_t input) const { return builds[0]->type(node().inputs[input]).shape.rank(); }
   DType out_dtype(std::size_t output = 0) const { return node().outputs[output].dtype; }
   std::int64_t integer(const std::string& attribute) const;          // the same in all builds
-  Extent extent(const std::string& attribute) const;                 // of an integer
-  std::vector<Extent> extents(const std::string& attribute) const;   // of integers
+  Extent extent(const std::string& attribute) const;                 // of an integer attribute
+  std::vector<Extent> extents(const std::string& attribute) const;   // of an integer-list attribute
   std::vector<Extent> in_shape(std::size_t input) const;
   std::vector<Extent> out_shape(std::size_t output = 0) const;
   Extent fit(const std::vector<std::int64_t>& values) const;
   [[noreturn]] void refuse(const std::string& why) const;  // names the op and the nearest parameter
 };
 
-using Emit = std::vector<Operand> (*)(const Site& site);
+using Emit = std::vector<Operand> (*)(const Site& rng_stream);
 struct EmitRow {
   Op op;
   Emit emit;
 };
-// Null: the op has no ONNX form; a composite is then written by its definition.
+// Returns null if the op has no ONNX form; a composite is then emitted by its definition.
 Emit find_emit(Op op);
 std::span<const EmitRow> plain_rows();       // emit_plain.cc
 std::span<const EmitRow> structured_rows();  // emit_scan.cc
-// RNN, GRU and LSTM nodes. Empty when ONNX has no such layer, or a weight is computed.
-std::vector<Operand> emit_recurrent(const Site& site);
+// RNN, GRU and LSTM nodes. Empty if ONNX has no such layer, or a weight is computed.
+std::vector<Operand> emit_recurrent(const Site& rng_stream);
 
 }  // namespace unroll::onnx

@@ -4,9 +4,9 @@
 #include "core/support/tensor_role.h"
 #include "frontends/onnx/export.h"
 #include "frontends/onnx/write/emitter.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {
@@ -23,7 +23,7 @@ bool is_state(const Inference& inference, const std::string& name) {
   return std::find(inference.states.begin(), inference.states.end(), name) != inference.states.end();
 }
 
-// One build of the network. States that are not inputs of the model are zeros.
+// One build of the network. States that are not model inputs are zeros.
 struct Build {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   std::vector<ParameterSpec> parameters;
@@ -79,7 +79,7 @@ std::vector<Operand> operands_of(const Graph& graph, const std::vector<Parameter
 Axis letter(const char* name) { return {name, 0}; }
 Axis fixed(std::int64_t size) { return {{}, size}; }
 
-// The width of the output y [T,B,O], which is known once it is built.
+// Returns the width of the output y [T,B,O], which is known after the build.
 std::int64_t width_of_y(const Inference& i) {
   const Inference y{.inputs = i.inputs, .outputs = {{"y", DType::f32, {}}}, .states = i.states, .network = i.network};
   const Build b = build_network(y, Sizes(y), 0, /*with_states=*/true);

@@ -4,7 +4,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "frontends/onnx/model.h"
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of onnx.proto, as bytes.
+// Serializes messages of onnx.proto.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include "unroll/trained/inference.h"
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::onnx {
 
 struct GraphBytes {
   std::string bytes;               // a serialized GraphProto
-  std::vector<std::string> reads;  // names that its nodes read, those of outer graphs among them
+  std::vector<std::string> reads;  // names that its nodes read, including names of outer graphs
 };
 using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
                                     std::vector<std::string>, GraphBytes>;
@@ -26,11 +26,11 @@ std::int64_t element_code(DType dtype);  // TensorProto.DataType
 std::string node_bytes(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs, const AttributeList& attributes);
 std::string tensor_bytes(const std::string& name, const Tensor& tensor);
-// The same with its elements at `offset` of the file `location`.
+// The same with the elements at `offset` of the file `location`.
 std::string external_tensor_bytes(const std::string& name, const Tensor& tensor, const std::string& location,
                                   std::size_t offset);
 std::string tensor_bytes(const std::string& name, const std::vector<std::int64_t>& values);  // int64 [n]
-// With axes dim_value or dim_param; without them the type alone.
+// With axes dim_value or dim_param; without axes only the type.
 std::string value_bytes(const std::string& name, DType dtype, const std::vector<Axis>* axes);
 
 // The parts of a GraphProto, each a list of serialized messages.

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {
 
 constexpr std::int64_t k_low[] = {5, 3, 4, 7};  // by letter; the second size is one more
-constexpr std::int64_t k_check = 6;             // more in the build that checks
+constexpr std::int64_t k_check = 6;             // added in the build that checks
 
 }  // namespace
 
@@ -53,7 +53,7 @@ Shape Sizes::shape(const TensorSpec& spec, std::size_t build) const {
   return Shape(dims);
 }
 
-// Along each letter f(x) = a + b x; with x and x + 1 given, b is their difference.
+// Along each letter f(x) = a + b x; the values at x and x + 1 give b as their difference.
 std::optional<Extent> Sizes::fit(std::span<const std::int64_t> values) const {
   Extent e{{values.begin(), values.end() - 1}};
   for (std::size_t l = 0; l < letters_.size(); ++l) {

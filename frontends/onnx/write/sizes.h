@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dimensions as functions of the free sizes. A graph has static shapes, so a network is built several times, each time
-// for other sizes of the letters T, B, ...; a number that appears at the same place of each build is an Extent.
+// Dimensions as functions of the free sizes. A graph has static shapes, so a network is built several times with
+// different sizes of the letters T, B, ... A number at the same place of each build becomes an Extent.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/trained/inference.h"
+#include "unroll/tasks/inference.h"
 
 namespace unroll::onnx {
 
@@ -28,12 +28,12 @@ class Sizes {
   explicit Sizes(const Inference& inference);
 
   const std::vector<std::string>& letters() const { return letters_; }
-  // Builds: one for each corner of two sizes per letter, which determine an Extent, and one more, which checks it.
+  // Number of builds: one for each corner of two sizes per letter, which determine an Extent, and one more to check it.
   std::size_t builds() const { return (std::size_t{1} << letters_.size()) + 1; }
   Shape shape(const TensorSpec& spec, std::size_t build) const;
-  // From one value per build. Nothing when the values are not such a sum.
+  // Fits an Extent to one value per build; nullopt if the values are not such a sum.
   std::optional<Extent> fit(std::span<const std::int64_t> values) const;
-  // An axis by its letters; fixed axes are constants.
+  // Returns an axis by its letters; fixed axes are constants.
   Extent axis(const Axis& axis) const;
 
  private:

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/python/errors.h"
+#include "frontends/python/binding/errors.h"
 #include "frontends/python/network/value.h"
-#include "unroll/error.h"
-#include "unroll/model.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/model/model.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -60,7 +60,7 @@ std::int64_t last_axis(const Value& x) {
   return x.shape()[static_cast<int>(axis_of(x, -1))];
 }
 
-// Over an axis, which the result lacks, or over all axes.
+// Sums over an axis, which the result lacks, or over all axes.
 NetworkValue sum_over(const NetworkValue& x, std::optional<std::int64_t> axis) {
   return x.with(axis ? reduce_sum(x.get(), {axis_of(x.get(), *axis)}) : sum(x.get()));
 }
@@ -224,7 +224,7 @@ void add_losses(nb::module_& module) {
   }, "x"_a, "mask"_a, "Mean over the elements whose mask is true.");
 }
 
-// rnn, gru, lstm and cell of layers.py, which have defaults and documentation.
+// Binds rnn, gru, lstm and cell of layers.py, which has defaults and documentation.
 void add_recurrent(nb::module_& module) {
   module.def("_recurrent", [](const NetworkValue& x, const std::string& cell, std::int64_t hidden, int layers,
                               bool bidirectional, double dropout, bool bias, const std::string& nonlinearity,

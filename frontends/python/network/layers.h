@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer functions in Python: a Python function builds a network out of them, as a C++ function does (unroll/network.h).
+// Layer functions in Python: a Python function builds a network from them, like a C++ function
+// (unroll/model/network.h).
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "unroll/error.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -35,7 +35,7 @@ Built build_with(const Network& network, const std::vector<TensorSpec>& specs,
   return built;
 }
 
-// Axes of an output: those that have another size in the second build are free.
+// Returns the axes of an output: axes with another size in the second build are free.
 TensorSpec output_spec(const std::string& name, const Type& first, const Type& second,
                        const std::map<std::string, std::int64_t>& a, const std::map<std::string, std::int64_t>& b) {
   TensorSpec spec{name, first.dtype, {}};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/python/loaded_model.h"
+#include "frontends/python/binding/loaded_model.h"
 #include "frontends/python/network/value.h"
 
 namespace unroll::python {
@@ -17,12 +17,11 @@ struct BuiltNetwork {
   Inference inference;
   std::vector<ParameterSpec> parameters;
 };
-// Calls the function twice, with other sizes of the free axes, which shows the axes of the outputs. Throws Error(usage)
-// where the parameters depend on these sizes.
+// Calls the function twice, with other sizes of the free axes, to find the axes of the outputs. Throws Error(usage) if
+// the parameters depend on these sizes.
 BuiltNetwork build_network(const Function& function, std::vector<TensorSpec> inputs);
 
-// The model of the network with these parameters. The function is called once for each shape of inputs, with Python's
-// lock.
+// Returns the model of the network with these parameters. Calls the function once per input shape, with Python's lock.
 LoadedModel network_model(const Function& function, Inference inference, TensorFile parameters,
                           const std::string& backend, int threads);
 

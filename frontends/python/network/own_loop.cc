@@ -8,11 +8,11 @@
 
 #include <utility>
 
-#include "frontends/python/arrays.h"
-#include "frontends/python/collected.h"
-#include "frontends/python/errors.h"
-#include "frontends/python/one_at_a_time.h"
-#include "unroll/network.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/collected.h"
+#include "frontends/python/binding/errors.h"
+#include "frontends/python/binding/one_at_a_time.h"
+#include "unroll/model/network.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

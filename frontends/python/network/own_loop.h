@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trainer for training loops in Python.
+// A trainer for custom training loops in Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,18 +12,18 @@
 
 #include "core/support/process/forked.h"
 #include "frontends/python/network/training.h"
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll::python {
 
-// One thread at a time; Python's lock is released while it computes. Batches are dicts of arrays by name, which are
-// read in place.
+// For one thread at a time; Python's lock is released during computation. Batches are dicts of arrays by name, which
+// are read in place.
 class NetworkTrainer {
  public:
-  // The example shows names, dtypes and shapes. No parameters: they are drawn from the seed.
+  // The example determines names, dtypes and shapes. Empty parameters are drawn from the seed.
   NetworkTrainer(LossNetwork functions, const nanobind::dict& example, const std::vector<std::string>& settings,
                  const nanobind::dict& parameters, const std::string& backend, int threads);
-  // With the gradient of all batches as one: 1 to `accumulate` of them.
+  // Runs one update with the gradient of 1 to `accumulate` batches as one.
   nanobind::dict update(const std::vector<nanobind::dict>& batches, std::optional<double> lr);
   std::int64_t accumulate() const { return accumulate_; }
   nanobind::dict evaluate(const nanobind::dict& batch);

@@ -12,14 +12,14 @@
 #include <variant>
 
 #include "core/train/update/loss_weight.h"
-#include "frontends/cli/config/job.h"
-#include "frontends/cli/run/run_folder.h"
-#include "frontends/python/arrays.h"
-#include "frontends/python/listener.h"
+#include "frontends/config/run/job.h"
+#include "frontends/config/run/run_folder.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/listener.h"
 #include "frontends/python/network/model.h"
 #include "frontends/python/network/value.h"
-#include "unroll/error.h"
-#include "unroll/ops.h"
+#include "unroll/ir/ops.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -42,7 +42,7 @@ std::vector<std::int64_t> lengths_of(const Field& field) {
   return lengths;
 }
 
-// The inputs of the trained network. Sequences of equal lengths share the letter of their axis.
+// Returns the inputs of the trained network. Sequences of equal lengths share the letter of their axis.
 std::vector<TensorSpec> specs_of(const Fields& fields, const std::vector<std::string>& inputs) {
   std::vector<TensorSpec> specs;
   std::vector<std::pair<std::vector<std::int64_t>, std::string>> letters;
@@ -66,7 +66,7 @@ std::vector<TensorSpec> specs_of(const Fields& fields, const std::vector<std::st
   return specs;
 }
 
-// Sequences of a batch.
+// Returns the number of sequences in a batch.
 std::int64_t batch_of(const Inputs& inputs) {
   for (const auto& [name, value] : inputs.all())
     if (name.ends_with(".lengths") || !inputs.has(name + ".lengths")) return value.shape()[0];
@@ -93,7 +93,7 @@ Value loss_of(nb::handle given, const std::shared_ptr<Building>& at, const std::
   return loss;
 }
 
-// A value, or a sum and what it is a sum of: a tuple whose second part is no dict of metrics.
+// Adds a value, or a sum and its count: a tuple whose second element is not a dict of metrics.
 void add_loss(TaskGraph& graph, const nb::object& answer, const std::shared_ptr<Building>& at, std::int64_t batch) {
   nb::object loss = answer;
   const auto pair = [](const nb::object& given) {
@@ -192,7 +192,7 @@ FinishedRun train_with(const NetworkTrainRequest& request, Listener& listener) {
                                            request.backend, request.threads)};
 }
 
-// Arrays whose first axis numbers the examples, and lists of sequences [T, ...].
+// Reads arrays whose first axis is the example, and lists of sequences [T, ...].
 Fields fields_of(const nb::dict& arrays) {
   Fields fields;
   for (const auto& [key, value] : arrays) {

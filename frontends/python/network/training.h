@@ -7,23 +7,23 @@
 #include <string>
 #include <vector>
 
+#include "frontends/python/binding/training.h"
 #include "frontends/python/network/value.h"
-#include "frontends/python/training.h"
 #include "unroll/data/dataset.h"
 
 namespace unroll::python {
 
 struct LossNetwork {
-  Function network;  // takes the input fields by name, returns a value or a dict of them
-  // Takes what the network returned and a dict of all fields; returns a scalar, or a tuple of a sum and a count; or
-  // that and a dict of metrics: a value, whose mean over all elements is reported, or such a tuple.
+  Function network;  // receives the input fields by name; returns a value or a dict of values
+  // Receives the network's result and a dict of all fields. Returns a scalar, or a tuple of a sum and a count; or one
+  // of these and a dict of metrics. A metric is a value, whose mean over all elements is reported, or such a tuple.
   Function loss;
   std::vector<std::string> inputs, targets;  // fields
 };
-// The loss is left out where a batch has inputs only.
+// A batch with inputs only has no loss.
 Network network_with_loss(const LossNetwork& functions);
-// Keys of a config, "train.lr=0.01". Throws Error(usage) on one that a trainer does not read, and warns of one without
-// effect.
+// Reads keys of a config, "train.lr=0.01". Throws Error(usage) for keys that a trainer does not read, and warns about
+// keys without effect.
 TrainerOptions trainer_options(const std::vector<std::string>& settings,
                                const std::function<void(const std::string&)>& warn);
 
@@ -32,14 +32,14 @@ struct NetworkTrainRequest {
   Fields train, validation;  // no validation: a share of `train`
   DatasetOptions data;
   std::vector<std::string> settings;
-  TensorMap parameters;               // initial ones; empty: drawn from the seed
-  std::string folder;                 // as in TrainRequest
+  TensorMap parameters;               // initial values; empty: drawn from the seed
+  std::string folder;                 // see TrainRequest
   bool resume = false;
   nanobind::object on_report;
   std::string backend;
   int threads = 0;
 };
-// As train(). Both functions are called once for each shape of batches, with Python's lock.
+// Like train(). Calls both functions once per batch shape, with Python's lock.
 PythonRun train_network(const NetworkTrainRequest& request);
 
 void add_network_training(nanobind::module_& module);

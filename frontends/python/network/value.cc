@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "frontends/python/arrays.h"
-#include "unroll/error.h"
+#include "frontends/python/binding/arrays.h"
+#include "unroll/support/error.h"
 
 namespace nb = nanobind;
 
@@ -29,7 +29,7 @@ namespace {
 
 thread_local std::shared_ptr<Building> this_building;
 
-// While the function runs.
+// Exists while the function runs.
 class Open {
  public:
   explicit Open(std::shared_ptr<Building> building) : outer_(std::exchange(this_building, std::move(building))) {}
@@ -55,7 +55,7 @@ std::shared_ptr<Building> current_building() {
 
 namespace {
 
-// Python's garbage collector has taken it apart together with the model.
+// Fails if Python's garbage collector has cleared the function together with the model.
 void check_alive(const Function& function) {
   if (!function->is_valid()) throw Error(ErrorKind::usage, "network", "the model is being destroyed");
 }

@@ -40,7 +40,7 @@ def settings(given):
 
 
 def value_text(name, value):
-    # Numbers, texts, booleans and lists of them are written alike in TOML and JSON.
+    # TOML and JSON have the same syntax for numbers, texts, booleans and lists of them.
     try:
         return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# The functions that are called through one of the package.
+# Functions that the package wraps.
 _PUBLIC = {"_load": "unroll.load", "_train": "unroll.train", "_build": "unroll.build", "_network": "layers.model",
            "_train_network": "layers.train", "_recurrent": "layers", "_Trainer.__init__": "layers.Trainer"}
 _INT64 = np.iinfo(np.int64)
-# By annotation: words, and whether a value will do.
+# By annotation: words, and whether a value is accepted.
 _KINDS = {
     "int": ("an integer", lambda v: isinstance(v, (int, np.integer)) and _INT64.min <= v <= _INT64.max),
     "float": ("a number", lambda v: isinstance(v, (int, float, np.number))),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check a dataset for common problems before training. Each task has an overload of check_data for its options, which
-// determine the splits; `name` is the file name for messages. docs/training.md lists the checks.
+// Dataset checks for common problems, before training. Each task has an overload of check_data for its options, which
+// determine the splits. `name` is the file name for messages. docs/training.md lists the checks.
 #pragma once
 
 #include <string>

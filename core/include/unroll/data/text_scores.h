@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "unroll/detail/export.h"
+#include "unroll/support/export.h"
 
 namespace unroll {
 
@@ -15,7 +15,7 @@ struct RougeScore {
 };
 
 struct TextScores {
-  double exact_match = 0;  // share of texts equal to their reference
+  double exact_match = 0;  // share of texts equal to their references
   // Corpus BLEU, 0 to 100: n-grams up to 4, brevity penalty, tokenizer "13a", exponential smoothing (Papineni et al.
   // 2002; the defaults of sacrebleu.corpus_bleu).
   double bleu = 0;
@@ -27,13 +27,13 @@ struct TextScores {
 
 struct TextScoreOptions {
   bool stem = false;  // ROUGE compares stems of words (Porter 1980, as RougeScorer with use_stemmer)
-  // Of intervals: draws of as many pairs as there are, with replacement (the bootstrap of Efron 1979).
+  // Bootstrap resamples for confidence intervals (Efron 1979). Each draws as many pairs as there are, with replacement.
   std::int64_t resamples = 1000;
   double confidence = 0.95;
   std::uint64_t seed = 0;
 };
 
-// Throws Error(usage) when the numbers of texts and references differ. A byte that is not UTF-8 counts as U+FFFD.
+// Throws Error(usage) when the numbers of texts and references differ. Invalid UTF-8 bytes count as U+FFFD.
 UNROLL_API TextScores text_scores(std::span<const std::string> texts, std::span<const std::string> references,
                                   const TextScoreOptions& options = {});
 

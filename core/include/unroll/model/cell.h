@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom recurrent cells, by a function or as text.
+// Custom recurrent cells, defined by a function or as text.
 // Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
 #pragma once
 
@@ -11,31 +11,31 @@
 #include <vector>
 
 #include "unroll/model/layers.h"
-#include "unroll/scope.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 
 struct Cell;
 struct CellStep;
 
-// One time step, as the function of a cell sees it. All values belong to the graph of the step.
+// One time step as the function of a cell sees it. All values belong to the graph of the step.
 class UNROLL_API Step {
  public:
   Value x() const { return x_; }                             // [B, I]
   Value state(int i) const;                                  // [B, size of state i]
   std::int64_t hidden() const { return hidden_; }
-  // A parameter of the layer: created once, shared by all steps.
+  // Returns a parameter of the layer. It is created once and shared by all steps.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  // The sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias" [outputs].
+  // Returns the sum of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias" [outputs].
   Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
   // Uses the same masks in the forward and backward pass. The identity when not training or when rate is 0.
   Value dropout(Value x, double rate, DropoutMask mask = DropoutMask::step);
-  // A value of the model around the layer, such as the memory of an attention: the same in every step.
+  // Returns a value of the enclosing model, such as an attention memory. It is constant over the steps.
   Value outer(Value value);
-  // Slice t of a sequence [T,...] of the model around the layer.
+  // Returns slice t of a sequence [T,...] of the enclosing model.
   Value slice_of(Value sequence);
-  // A step of another cell inside this one, on x [B,I] and the states of that cell. Its parameters become parameters of
+  // Runs a step of another cell inside this one, on x [B,I] and that cell's states. Its parameters become parameters of
   // this layer.
   CellStep run(const Cell& cell, Value x, std::span<const Value> states);
 
@@ -50,7 +50,7 @@ class UNROLL_API Step {
 struct CellStep {
   std::vector<Value> states;  // next states, in the order of Cell::state_sizes
   Value y;                    // output of the step [B, P]; empty: the first state
-  // Further outputs of the step, stacked to [T,...]. Only for one layer in one direction, without lengths.
+  // Further outputs of the step, stacked to [T,...]. Requires a single layer, one direction and no lengths.
   std::vector<Value> outputs = {};
 };
 
@@ -81,7 +81,7 @@ struct CellLayerResult {
 UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
                                       std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
 
-// Position of a text in a file, for error messages. Without a file the text came from a program.
+// Position of a text in a file, for error messages. An empty file means that the program supplied the text.
 struct TextPlace {
   std::string file;
   int line = 0;  // from 1; 0: unknown

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "unroll/ops.h"
-#include "unroll/scope.h"
+#include "unroll/ir/ops.h"
+#include "unroll/nn/scope.h"
 
 namespace unroll {
 
@@ -18,13 +18,12 @@ UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std
                                  Initializer start = Initializer::normal(1));
 // Output layer with the transposed embedding weight: logits y E^T + b [...,V]. E [V,E] is the weight of the embedding
 // layer of scope `embedding`; its width must equal that of y (Press & Wolf 2017, section 3; Inan et al. 2017, section
-// 3.2). "bias" [V] starts at zero. Initialize the embedding with U(-0.1, 0.1), because it is also the weight of a
-// product.
+// 3.2). "bias" [V] starts at zero. Initialize the embedding with U(-0.1, 0.1), because it is also a matmul weight.
 UNROLL_API Value tied_linear_layer(Scope scope, Scope embedding, Value y, std::int64_t outputs);
 inline constexpr double k_tied_embedding_start = 0.1;
 // "weight", "bias" [width of x]
 UNROLL_API Value layer_norm_layer(Scope scope, Value x, double epsilon = 1e-5);
-// How dropout draws its mask for a sequence [T,B,...].
+// The dropout mask for a sequence [T,B,...].
 enum class DropoutMask : std::uint8_t {
   step,      // a new mask in every step
   sequence,  // one mask [B,...] for all steps (variational dropout, Gal & Ghahramani 2016, section 4)
@@ -73,7 +72,7 @@ struct RecurrentLayerOptions : RecurrentOptions {
   // Recurrent dropout rate, in training. d is dropout with this rate.
   //   mask step      gru, lstm: on the candidate state, h' = (1 - z) d(n) + z h, c' = f c + i d(g), with a new mask in
   //                  every step (Semeniuta et al. 2016)
-  //   mask sequence  on the previous hidden state in every product, W_hh d(h), with one mask for all steps (Gal &
+  //   mask sequence  on the previous hidden state in every matmul, W_hh d(h), with one mask for all steps (Gal &
   //                  Ghahramani 2016, eq. 7)
   double recurrent_dropout = 0;
   // DropConnect on weight_hh, in training: one mask for all steps and rows (Merity et al. 2017, "Regularizing and

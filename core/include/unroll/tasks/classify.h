@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes of sequences.
+// Classification of sequences.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -24,11 +24,11 @@ namespace unroll {
 //   steps, width        of a row: steps * width features
 //   missing, missing_values   see TableRowsOptions; a list
 //   divide, normalize   a number; "1" or "0"
-//   mean, deviation     lists of numbers by feature: standardization, and what missing values become; only when one of
-//                       them needs it
+//   mean, deviation     lists of numbers by feature: standardization, and the fill values for missing numbers; only if
+//                       one of the two needs them
 
 // Classifies each row of a table as a sequence: its feature columns, in `steps` steps of equal width. The label is a
-// text or a number; classes are numbered in its order (of numbers by value, of texts by bytes). Metrics: accuracy,
+// text or a number. Classes are numbered in sorted order: numbers by value, texts by bytes. Metrics: accuracy,
 // f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
 struct ClassifyOptions : TableRowsOptions {
   std::string label = {};  // a missing label is an error
@@ -43,18 +43,18 @@ UNROLL_API std::shared_ptr<const Task> make_classify(const ClassifyOptions& opti
                                                      const std::string& name, const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const ClassifyOptions& options, DataSource data, const std::string& name);
 
-// Classes of sequences, from a `classify` task. Bidirectional models and every pooling are supported.
+// Predicts classes of sequences with a `classify` model. Bidirectional models and every pooling are supported.
 class UNROLL_API Classifier {
  public:
   Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
 
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T
-  std::int64_t width() const;  // I, values of a step
-  // T * I values as they stand in the data, step by step. NaN is a missing value, which is filled as in training;
-  // a model trained with missing = "error" refuses it.
+  std::int64_t width() const;  // I, values per step
+  // T * I values as in the data, step by step. NaN is a missing value, which is filled as in training; a model trained
+  // with missing = "error" refuses it.
   using Row = std::vector<double>;
-  // At most `top_k` labels for each row, the most probable first; 0: all. Throws Error(usage) on another number of
+  // Returns at most `top_k` labels per row, the most probable first; 0: all. Throws Error(usage) on a wrong number of
   // values and on infinite ones.
   std::vector<std::vector<ScoredLabel>> predict(std::span<const Row> rows, std::int64_t top_k = 1);
 

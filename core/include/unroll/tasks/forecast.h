@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of series.
+// Forecasting of time series.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,32 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
 
-// Network: x [T,B,S] in the units of the S columns -> forecast [B,H,S] in the same units. A model of changes reads one
-// row more than its window. Stream: x [T,B,S] -> [T,B,H*S]: all columns one step ahead, then two steps ahead, ...
-// Training used windows; a stream continues without limit.
+// Network: x [T,B,S] in the units of the S columns -> forecast [B,H,S] in the same units. A model of differences reads
+// one row more than its window. Stream: x [T,B,S] -> [T,B,H*S]: all columns one step ahead, then two steps ahead, ...
+// Training uses windows; a stream continues without limit.
 //
-// Metadata: window, horizon, difference ("1": changes are modeled), series (how many)
+// Metadata: window, horizon, difference ("1": differences are modeled), series (number of columns)
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
-//   header, separator, missing, missing_values   as for classify, with what stands beside them
+//   header, separator, missing, missing_values   as for classify, with the related keys
 //   date                           the date column, or "none"
-//   date_form, date_time, date_step   only with a date column: how dates are written ("iso", "slashes", "dots",
-//                                  "month", "compact", "year", or as "DD/MM/YYYY"), "1" with a time of day, and the
-//                                  step: "1 day"
+//   date_form, date_time, date_step   only with a date column: the date format ("iso", "slashes", "dots", "month",
+//                                  "compact", "year", or a pattern such as "DD/MM/YYYY"), "1" with a time of day, and
+//                                  the step: "1 day"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
-// Rows before the first value of every column are skipped. With a date column rows must be in order and a whole number
-// of steps apart; the most frequent distance of neighbors is the step; rows of missing dates are missing values.
+// Rows before the first value of every column are skipped. With a date column, rows must be in order and a whole number
+// of steps apart. The most frequent distance of neighbors is the step; rows of missing dates are missing values.
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
-// also reported per column as "mae.NAME"; across columns with different units only mase is meaningful.
-// Baselines, per column: persistence, seasonal_naive, and linear_ar, an autoregression of order
-// `window` fitted by least squares (with `difference`: ARIMA(window, 1, 0)). linear_ar feeds its own predictions back.
+// also reported per column as "mae.NAME"; across columns with different units only mase is meaningful. Baselines, per
+// column: persistence, seasonal_naive, and linear_ar, an autoregression of order `window` fitted by least squares. With
+// `difference` linear_ar is ARIMA(window, 1, 0). It reads its own predictions beyond the first step.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;
@@ -42,9 +42,8 @@ struct ForecastOptions {
   std::string date = {};
   std::string header = "auto";
   std::string separator = {};
-  // What a missing value or date becomes where it is an input. "previous": the last value. "interpolate": a value on a
-  // line between its neighbors within the window; behind the last one, which may not look ahead, the last value.
-  // "error": none may be missing.
+  // Replacement of a missing input value or date. "previous": the last value. "interpolate": linear between its
+  // neighbors within the window; after the last value of the window, that value. "error": refuse missing values.
   std::string missing = "previous";
   std::vector<std::string> missing_values = default_missing_values();
   std::int64_t window = 52;
@@ -54,7 +53,7 @@ struct ForecastOptions {
   bool difference = false;
   std::int64_t batch = 32;
   SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
-  SplitSource test = 0.2;          // a file of its own is a series of its own, with the same columns
+  SplitSource test = 0.2;          // a separate file is a separate series with the same columns
   std::size_t memory_limit = 0;
 };
 template <>
@@ -90,16 +89,16 @@ UNROLL_API std::shared_ptr<const Task> make_forecast(const ForecastOptions& opti
                                                      const std::string& name, const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const ForecastOptions& options, DataSource data, const std::string& name);
 
-// The next values of S series, from a `forecast` task, in the units of the columns.
+// Predicts the next values of S series with a `forecast` model, in the units of the columns.
 class UNROLL_API Forecaster {
  public:
   Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
 
-  const std::vector<std::string>& columns() const;  // S; "" for the only one of a model that does not name it
-  std::int64_t horizon() const;  // steps that the model forecasts at once
-  std::int64_t history() const;  // rows that it reads: its window, and one more for a model of differences
+  const std::vector<std::string>& columns() const;  // S names; "" for a single unnamed column
+  std::int64_t horizon() const;  // forecast steps of one model run
+  std::int64_t history() const;  // rows that the model reads: its window, plus one for a model of differences
   using Values = std::vector<double>;  // [rows, S], oldest first
-  // Each history has history() rows or more; the last ones are read and must be finite. The result has `steps` rows,
+  // Each history has history() rows or more. The last history() rows are read and must be finite. Returns `steps` rows,
   // 0: horizon(). Beyond the horizon the model reads its own forecasts. Throws Error(usage) on a shorter history.
   std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels for the tokens of sentences.
+// Labeling of tokens in sentences.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
 
 // Network: ids [T,B], lengths [B] -> labels i32 [T,B], and probabilities [T,B,K]; with a CRF scores [T,B,K]. Metadata:
-// `labels` lists them by class number.
+// `labels` lists the labels by class number.
 
 // Assigns a label to every token of a sentence. The file has one `token<TAB>label` line per token and an empty line
 // after each sentence. Batches group sentences of similar length; padding changes neither the loss nor the gradient.
 // Sentences are assigned to the splits by split_seed. Metrics: accuracy, f1_micro, f1_macro. Baselines: most_frequent
 // (one label for everything) and most_frequent_of_token (each token's most frequent label in the training set).
 struct LabelOptions : TextRowsOptions {
-  std::string tokens = "words";  // how Labeler::cut tokenizes a line: words (separated by blanks), characters
+  std::string tokens = "words";  // tokenization of a line by Labeler::cut: words (separated by blanks), characters
   std::string outside;
   std::string output = "softmax";  // see crf_loss
 };
@@ -38,7 +38,7 @@ UNROLL_API std::shared_ptr<const Task> make_label(const LabelOptions& options, D
                                                   const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const LabelOptions& options, DataSource data, const std::string& name);
 
-// Labels for the tokens of a sentence, from a `label` task.
+// Predicts labels of the tokens of a sentence with a `label` model.
 class UNROLL_API Labeler {
  public:
   Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
@@ -47,7 +47,7 @@ class UNROLL_API Labeler {
   struct Result {
     std::vector<std::string> labels;    // one for each token
     std::vector<double> probabilities;  // of each of these labels; with a CRF its marginal given the whole sentence
-    double probability = 1;             // of all labels together
+    double probability = 1;             // joint probability of all labels
     std::int64_t unknown = 0;           // tokens outside the vocabulary
   };
   const std::vector<std::string>& labels() const;
@@ -55,7 +55,7 @@ class UNROLL_API Labeler {
   Sentence cut(std::string_view line) const;
   void check(const Sentence& sentence) const;  // throws Error(usage) above 4096 tokens
   std::vector<Result> predict(std::span<const Sentence> sentences);
-  std::vector<std::string> label(std::span<const std::string> tokens);  // of one sentence
+  std::vector<std::string> label(std::span<const std::string> tokens);  // the labels of one sentence
 
  private:
   struct State;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Language models: the next token of a text, samples, and the probability of lines.
+// Language models: prediction of the next token, text generation, and the probability of lines.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
@@ -18,9 +18,9 @@ namespace unroll {
 // Network and stream: ids [T,B] -> logits [T,B,V] of the next token, and the states of the network.
 
 // Predicts the next token. A batch holds B contiguous streams, read in windows of T steps with carried state. Metrics:
-// perplexity per token and bits_per_character. Only bits_per_character is comparable between tokenizers; word models do
-// not have it, because unknown words have no length. The test set is the last share of the text, the validation set the
-// share before it; the carried state starts from zeros at the start of each split.
+// perplexity per token and bits_per_character. Only bits_per_character is comparable between tokenizers. Word models do
+// not report it, because unknown words have no length. The test set is the last share of the text, the validation set
+// the share before it. The carried state starts from zeros at the start of each split.
 struct LanguageModelOptions {
   RecurrentModelOptions model;
   std::string tokens = "characters";
@@ -31,15 +31,15 @@ struct LanguageModelOptions {
   bool tied = false;  // see tied_linear_layer
   std::int64_t batch = 32;
   std::int64_t steps = 64;
-  // Groups of `batch` streams each that several ranks share; TrainerOptions::accumulate must be the same number.
+  // Groups of `batch` streams each that several ranks share; must equal TrainerOptions::accumulate.
   std::int64_t shards = 1;
   SplitSource validation = 0.1;
   SplitSource test = 0.1;
   std::int64_t evaluation_batch = 8;
-  std::string document_start = {};  // no information crosses documents
+  std::string document_start = {};  // token that starts a document; no information crosses documents
   bool carry_state = true;
-  // Files only: maximum bytes of tokens in memory; 0: no limit. A longer text is read again in blocks, which gives the
-  // same batches. Only the current block of each stream and an index of the blocks stay in memory.
+  // Files only: maximum bytes of tokens in memory; 0: no limit. A longer text is read repeatedly in blocks, which gives
+  // the same batches. Only the current block of each stream and an index of the blocks stay in memory.
   std::size_t memory_limit = 0;
 };
 template <>
@@ -71,16 +71,16 @@ UNROLL_API std::shared_ptr<const Task> make_language_model(const LanguageModelOp
                                                            const std::string& name, const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const LanguageModelOptions& options, DataSource data, const std::string& name);
 
-// The probability of lines of text under a language model. Each line is read on its own after a line break, or after
-// the model's document start; where the vocabulary has neither, its first token is not scored.
+// Scores lines of text with a language model. Each line is read separately after a line break, or after the model's
+// document start. If the vocabulary has neither, the first token is not scored.
 class UNROLL_API TextScorer {
  public:
   TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
 
   struct Result {
     std::int64_t tokens = 0, unknown = 0;
-    std::int64_t scored = 0;      // tokens whose probability counts
-    std::int64_t characters = 0;  // in the scored tokens; 0 for models of words, whose unknown word has no length
+    std::int64_t scored = 0;      // tokens with a probability
+    std::int64_t characters = 0;  // characters in the scored tokens; 0 for word models
     double log_probability = 0;   // of the scored tokens, natural logarithm
     double perplexity() const;    // exp(-log_probability / scored), NaN without a scored token
     double bits_per_character() const;  // NaN without a character
@@ -93,7 +93,7 @@ class UNROLL_API TextScorer {
   HiddenState<State> state_;
 };
 
-// The tokens of a text that the vocabulary of a language model lacks, each once.
+// Returns the tokens of a text that are not in the vocabulary of a language model, each once.
 UNROLL_API std::vector<std::string> unknown_tokens(const Metadata& metadata, std::string_view text);
 
 struct GenerateOptions {
@@ -106,7 +106,7 @@ struct GenerateOptions {
   std::uint64_t seed = 0;
 };
 // Samples text from a language model, one token at a time with carried state. `metadata` and `parameters` come from its
-// checkpoint, or from its task and trainer. `sink` receives each token. A bytes or bpe token may be a part of a UTF-8
+// checkpoint, or from its task and trainer. `sink` receives each token. A bytes or bpe token may be part of a UTF-8
 // character.
 UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
                          const GenerateOptions& options, const std::function<void(std::string_view)>& sink);

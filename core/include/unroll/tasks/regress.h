@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for sequences.
+// Regression on sequences.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 #include <string_view>
 #include <vector>
 
-#include "unroll/detail/hidden_state.h"
+#include "unroll/support/hidden_state.h"
 #include "unroll/tasks/shared.h"
 
 namespace unroll {
 
-// Network: x [T,B,I] as in the data, without missing values -> values [B,K] in the units of the K targets. Stream:
-// x [T,B,I] -> values [T,B,K] after each step.
+// Network: x [T,B,I] as in the data, without missing values -> values [B,K] in the units of the K targets. Stream: x
+// [T,B,I] -> values [T,B,K] after each step.
 //
-// Metadata: that of a table as for classify, and `targets`, `target_mean` and `target_deviation`, lists by target.
+// Metadata: the table keys of classify, and `targets`, `target_mean` and `target_deviation`, lists by target.
 
-// Predicts one number, or several, for each row of a table, which is read as a sequence. The loss is the mean squared
-// error of the standardized targets. Metrics: mae and rmse over all targets in the units of the data, in evaluations
-// also of each of several targets as "mae.NAME"; and r2, 1 - squared error / squared error of the mean of the training
-// set, which is the mean over the targets. Baseline: mean, that of the training set.
+// Predicts one or several numbers for each row of a table, which is read as a sequence. The loss is the mean squared
+// error of the standardized targets. Metrics: mae, rmse and r2. mae and rmse are over all targets in the units of the
+// data; evaluations also report several targets separately as "mae.NAME". r2 is 1 - squared error / squared error of
+// the training mean, averaged over the targets. Baseline: mean, the mean of the training set.
 struct RegressOptions : TableRowsOptions {
   std::vector<std::string> targets = {};  // a missing target is an error
 };
@@ -35,14 +35,14 @@ UNROLL_API std::shared_ptr<const Task> make_regress(const RegressOptions& option
                                                     const std::string& name, const Metadata& fitted = {});
 UNROLL_API DataCheck check_data(const RegressOptions& options, DataSource data, const std::string& name);
 
-// Numbers for rows, from a `regress` task.
+// Predicts numbers for rows with a `regress` model.
 class UNROLL_API Regressor {
  public:
   Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
 
   const std::vector<std::string>& targets() const;  // K column names
-  using Row = std::vector<double>;  // as of a Classifier
-  // The K targets of each row, in the units of the data. Throws Error(usage) on another number of values and on
+  using Row = std::vector<double>;  // as for Classifier
+  // Returns the K targets of each row, in the units of the data. Throws Error(usage) on a wrong number of values and on
   // infinite ones.
   std::vector<std::vector<double>> predict(std::span<const Row> rows);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tasks share: where splits come from, options of rows of a table, rows of text and decoders, and what
-// predictions are made of. unroll/tasks.h has the tasks.
+// Options and results shared by the tasks: sources of splits, options of table rows, text rows and decoders, and
+// decoded texts. unroll/tasks/tasks.h lists the tasks.
 #pragma once
 
 #include <concepts>
@@ -13,28 +13,28 @@
 #include <type_traits>
 #include <vector>
 
-#include "unroll/backend.h"
 #include "unroll/data/data_check.h"
-#include "unroll/model.h"
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/model/model.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Where the validation or the test set comes from: a share of the data, or a file of its own, of the same form.
+// The source of a validation or test set: a share of the data, or a separate file of the same form.
 struct SplitSource {
   SplitSource(double of_data) : share(of_data) {}
   SplitSource(std::shared_ptr<const Vfs::Reader> own_file, std::string file_name)
       : file(std::move(own_file)), name(std::move(file_name)) {}
   double share = 0;
-  std::shared_ptr<const Vfs::Reader> file = {};  // takes the place of a share
+  std::shared_ptr<const Vfs::Reader> file = {};  // replaces the share
   std::string name = {};                         // of the file, for messages
 };
 UNROLL_API SplitSource split_from_text(std::string text, std::string name);
 
-// The data of a task: a file, or a text in memory, of which nothing is read after the function has returned.
+// The data of a task: a file, or a text in memory. The text is not read after the function returns.
 struct UNROLL_API DataSource {
   template <std::convertible_to<std::shared_ptr<const Vfs::Reader>> File>
   DataSource(File file_) : file(std::move(file_)) {}
@@ -46,7 +46,7 @@ struct UNROLL_API DataSource {
   std::size_t memory_limit(std::size_t of_files) const { return in_memory ? 0 : of_files; }
 };
 
-// Keys that several structs below and in the headers of the tasks have a field for.
+// Option keys shared by several structs below and in the task headers.
 namespace keys {
 inline constexpr OptionKey tokens = {"data.tokens", one_of("bytes|characters|words|bpe"),
                                      "tokenizer; label: words or characters, for lines given to `predict`"};
@@ -105,21 +105,21 @@ inline constexpr OptionKey label_smoothing = {
     AtResume::free};
 }  // namespace keys
 
-// Words for missing numbers that programs write.
+// Returns the words for missing numbers that common programs write.
 inline std::vector<std::string> default_missing_values() {
   return {"NA", "N/A", "#N/A", "<NA>", "null", "None", "?"};
 }
 
-// Options shared by the tasks on rows of a table, each of which is a sequence: its feature columns, in `steps` steps of
-// equal width. Rows are assigned to the splits by split_seed.
+// Options shared by the tasks on table rows. A row is a sequence: its feature columns, in `steps` steps of equal width.
+// Rows are assigned to the splits by split_seed.
 struct TableRowsOptions {
   RecurrentModelOptions model;
   std::string pooling = "final";
   std::vector<std::string> columns = {};  // feature columns by name or number; empty: all other columns
   std::string header = "auto";
   std::string separator = {};
-  // Missing features: "error"; "previous" and "interpolate" fill along the steps of a row, "mean" with the mean of the
-  // training set, which the other two use where a row has nothing to fill from.
+  // Missing features: "error" refuses them. "previous" and "interpolate" fill along the steps of a row. "mean" uses the
+  // training mean; the other two also use it if a row has no value to fill from.
   std::string missing = "error";
   std::vector<std::string> missing_values = default_missing_values();
   std::int64_t steps = 0;
@@ -159,7 +159,7 @@ struct TextRowsOptions {
   std::int64_t min_count = 2;
   double label_smoothing = 0;
   std::int64_t batch = 32;
-  std::int64_t batch_tokens = 0;  // a longer row is a batch of its own
+  std::int64_t batch_tokens = 0;  // a longer row is a batch by itself
   SplitSource validation = 0.1;   // shares of the rows, or files
   SplitSource test = 0.2;
   std::uint64_t split_seed = 0;
@@ -179,8 +179,8 @@ inline constexpr auto k_options<TextRowsOptions> = std::array{
     option<&TextRowsOptions::label_smoothing>(keys::label_smoothing),
 };
 
-// What the decoder reads in training: the true previous token (teacher forcing) or, for a share of the tokens, what the
-// model predicts (scheduled sampling).
+// Inputs of the decoder in training: the true previous token (teacher forcing) or, for a share of the tokens, the
+// model's prediction (scheduled sampling).
 struct SamplingOptions {
   double scheduled_sampling = 0;  // maximum share s of decoder inputs that are its own predictions
   // The share at batch i, with n = sampling_batches (Bengio et al. 2015, section 2.4; their e_i = 1 - share / s):
@@ -206,10 +206,10 @@ inline constexpr auto k_options<SamplingOptions> = std::array{
         "train.scheduled_sampling > 0 and train.sampling_schedule = linear|exponential|inverse-sigmoid"),
 };
 
-// The decoder of a task that writes a text for each text.
+// Options of a decoder that generates a text for each source text.
 struct DecoderOptions : SamplingOptions {
   std::string attention = "additive";
-  bool input_feeding = false;  // the context that the step before attended to (Luong et al. 2015, section 3.3)
+  bool input_feeding = false;  // input the previous step's attention context (Luong et al. 2015, section 3.3)
   bool pointer = false;        // See, Liu, Manning 2017, section 2.2
   bool coverage = false;       // section 2.3
   double coverage_weight = 1;  // lambda of eq. 13
@@ -237,8 +237,8 @@ inline constexpr auto k_options<DecoderOptions> = std::array{
         "model.coverage = true"),
 };
 
-// Calls visit.operator()<Part>() for each struct that the options of a task consist of: those that it derives from,
-// then its own.
+// Calls visit.operator()<Part>() for each struct that contains the options of a task: the base classes, then the class
+// itself.
 template <class TaskOptions, class Visit>
 void for_each_part(const Visit& visit) {
   const auto visit_base = [&]<class Base>() {
@@ -251,7 +251,7 @@ void for_each_part(const Visit& visit) {
   visit.template operator()<TaskOptions>();
 }
 
-// A task that writes a text for each text.
+// A task that generates a text for each source text.
 class UNROLL_API PairTask : public Task {
  public:
   struct Pair {
@@ -267,19 +267,19 @@ struct ScoredLabel {
 
 struct DecodeOptions {
   std::int64_t beam = 1;             // hypotheses kept; 1: greedy decoding
-  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; above 0 for longer targets
-  std::int64_t no_repeat_ngram = 0;  // no n-gram of this size occurs twice; 0: they may
+  double length_penalty = 0;         // alpha of Wu et al. 2016, eq. 14; values above 0 favor longer targets
+  std::int64_t no_repeat_ngram = 0;  // no n-gram of this size repeats; 0: no limit
   std::int64_t min_length = 0;       // tokens
   std::int64_t max_length = 0;  // tokens; 0: translate: twice the source's and 20; summarize: target_tokens of training
-  // beta of Wu et al. 2016, eq. 14; above 0 for targets that cover more of the source. It counts where a text ends.
+  // beta of Wu et al. 2016, eq. 14, applied at the end of a text; above 0 favors targets that cover more of the source.
   double coverage_penalty = 0;
 };
 
-// A text that a search wrote.
+// A text generated by a search.
 struct ScoredText {
   std::string text;
   double log_probability = 0;  // of the text and its end, natural logarithm
-  double score = 0;            // the same with the penalties of DecodeOptions
+  double score = 0;            // the log probability with the penalties of DecodeOptions
 };
 
 }  // namespace unroll

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
+#include "unroll/passes/backend.h"
 #include "unroll/train/options.h"
 #include "unroll/train/task.h"
 
@@ -53,12 +53,13 @@ struct LrPoint {
 struct LrTrial {
   double lr;
   std::int64_t updates;
-  double loss;  // lowest of four validations, or means of quarters of the updates; infinite where one was not finite
+  // lowest of four validations, or of mean losses over quarters of the updates; infinite if any was not finite
+  double loss;
 };
 struct LrSearchOptions {
   double from = 1e-6, to = 1;
-  std::int64_t updates = 100;        // of the range test
-  std::int64_t trial_updates = 200;  // of short runs: half as many in round 1, then 2 and 4 times as many
+  std::int64_t updates = 100;        // for the range test
+  std::int64_t trial_updates = 200;  // for short runs: half as many in round 1, then 2 and 4 times as many
   std::function<void(const LrTrial&)> trial = {};  // called after each short run
 };
 struct LrSearch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compare one model on several backends: outputs, gradients and training. When they differ, find the first node that
-// differs. docs/numerics.md defines the tolerances and derives them.
+// Comparison of a model on several backends: outputs, gradients and training. If they differ, it finds the first node
+// that differs. docs/numerics.md defines and derives the tolerances.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/run.h"
-#include "unroll/tensor.h"
-#include "unroll/trainer.h"
-#include "unroll/vfs.h"
+#include "unroll/passes/backend.h"
+#include "unroll/passes/run.h"
+#include "unroll/support/tensor.h"
+#include "unroll/support/vfs.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 
@@ -23,7 +23,7 @@ struct NodeFault {
   std::string node;   // "matmul of weight_hh_l0"
   std::string place;  // "step 3 of 100 of the scan of weight_hh_l0"; empty: outside all loops
   std::string value;  // "output 0 is 0.5 at [2,7] of f32[32,1024]; expected 0.25 for these operands, tolerance 3e-07"
-  std::vector<std::int32_t> path;      // node number in the lowered graph, after those of the enclosing loops
+  std::vector<std::int32_t> path;      // node number in the lowered graph, preceded by those of the enclosing loops
   // The node as a graph with inputs operand0 ... and outputs result0 ...; null for a loop whose states or stacked
   // outputs differ from the results of its own steps.
   std::shared_ptr<const Graph> graph;
@@ -38,14 +38,14 @@ UNROLL_API void save_fault(const NodeFault& fault, const std::string& folder, Vf
 // The result of node verification.
 struct NodeCheck {
   std::int64_t nodes = 0;    // nodes verified; a node in a loop counts once per step
-  std::int64_t unjudged = 0; // nodes without observable operands: in a packed loop, and not row-wise
+  std::int64_t unverified = 0; // nodes without observable operands: nodes of a packed loop that are not row-wise
   double tightest = 0;       // largest error / allowed error
-  std::string skipped;       // why nothing was verified; empty: verification ran
+  std::string skipped;       // the reason for skipping; empty: verification ran
   std::optional<NodeFault> fault;  // the first in execution order
 };
 // Runs the graph as planned for `tested`, with every value as an additional output. Recomputes each node in f64 on
-// `judge` from the operands that `tested` produced, so that errors in the operands do not count against the node.
-UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& judge,
+// `verifier` from the operands that `tested` produced, so that errors in the operands do not count against the node.
+UNROLL_API NodeCheck check_nodes(const Graph& graph, const TensorMap& inputs, Backend& tested, Backend& verifier,
                                  const PlanOptions& options = {}, const StageReport& stage = {});
 
 // One result on two backends. Errors are relative L2 norms.
@@ -76,7 +76,7 @@ struct CompareOptions {
 struct BackendResult {
   std::string backend, device;
   std::vector<ResultCheck> results;  // compared with the reference; empty for the reference
-  double measured_rounding = 0;      // effect of f32 instead of f64 on the reference, when a tolerance needed it
+  double measured_rounding = 0;      // effect of f32 instead of f64 on the reference, if a tolerance needed it
   NodeCheck nodes;
   std::string difference;            // summary in one sentence; empty: results agree
   std::vector<double> losses;        // loss of each update, before the update
@@ -87,8 +87,8 @@ struct Comparison {
   std::vector<BackendResult> backends;  // the reference first, outside results last
   UNROLL_API bool agrees() const;
 };
-// The first of `backends` is the reference; `judge` computes in f64. Update i trains on batch i of the task.
-UNROLL_API Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& judge,
+// The first of `backends` is the reference; `verifier` computes in f64. Update i trains on batch i of the task.
+UNROLL_API Comparison compare_task(const Task& task, std::span<Backend* const> backends, Backend& verifier,
                                    const CompareOptions& options);
 
 }  // namespace unroll

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers as graph nodes, for training steps that you build yourself. Trainer does all of this for you.
+// Optimizers as graph nodes, for custom training steps. Trainer includes these steps.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "unroll/graph.h"
-#include "unroll/scope.h"
-#include "unroll/trainer.h"
+#include "unroll/ir/graph.h"
+#include "unroll/nn/scope.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 
 // The update rule of one parameter.
 class UNROLL_API Optimizer {
  public:
-  // Throws Error(usage) on an unknown name, with the known ones, and on a number out of range.
+  // Throws Error(usage) on an unknown name, with the known names, and on a number out of range.
   explicit Optimizer(const OptimizerOptions& options);
 
   const OptimizerOptions& options() const { return options_; }
@@ -34,11 +34,11 @@ class UNROLL_API Optimizer {
 };
 
 // Turns the graph of a scope into a training step: appends the gradients of `loss` with respect to all parameters of
-// the scope, their clipping and the optimizer. New inputs: "lr" f32 [], "update" i32 [] (from 1), and for each
-// parameter "optimizer.<slot>.<parameter>". Each parameter and slot also becomes an output of its name: the next value.
-// Weight decay acts on parameters of rank 2 and above unless options.decay_vectors is set.
+// the scope, their clipping and the optimizer. New inputs: "lr" f32 [], "update" i32 [] (from 1), and
+// "optimizer.<slot>.<parameter>" for each parameter. Each parameter and slot also becomes an output of its name: the
+// next value. Weight decay acts on parameters of rank 2 and above unless options.decay_vectors is set.
 struct TrainingStep {
-  std::vector<std::string> parameters, slots;  // names of inputs, and of the outputs that replace them
+  std::vector<std::string> parameters, slots;  // names of inputs, and of the outputs with their next values
   TensorMap initial_slots;                     // zeros
 };
 UNROLL_API TrainingStep append_training_step(Scope scope, Value loss, const OptimizerOptions& options,

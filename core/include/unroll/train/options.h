@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of training. docs/training.md explains them. The rows of k_options have their ranges and config keys
-// (unroll/detail/option.h).
+// Options of training, which docs/training.md explains. The rows of k_options have their ranges and config keys
+// (unroll/support/option.h).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "unroll/backend.h"
-#include "unroll/detail/option.h"
+#include "unroll/passes/backend.h"
+#include "unroll/support/option.h"
+#include "unroll/support/vfs.h"
 #include "unroll/train/reports.h"
-#include "unroll/vfs.h"
 
 namespace unroll {
 
@@ -124,7 +124,7 @@ inline constexpr auto k_options<ClipOptions> = std::array{
         {"train.clip_adaptive", between(0, 1e3),
          "adaptive clipping: maximum gradient norm / weight norm of a unit; 0: off; typical 0.01", AtResume::free}),
 };
-// Weight averaging: a second set of parameters, averaged over the updates. The average is what is validated, saved as
+// Weight averaging: a second set of parameters, averaged over the updates. The average is validated, saved as
 // best.safetensors and returned by Trainer::parameters(). After n averaged updates, the weight of the next one is:
 enum class Average : std::uint8_t {
   none,
@@ -148,9 +148,9 @@ inline constexpr auto k_options<AverageOptions> = std::array{
         {"train.average_start", from(0), "first update that is averaged", AtResume::free}, "train.average = ema|mean"),
 };
 // Dynamic loss scaling for Precision::f16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
-// before differentiation and the gradients are divided by it, so that small gradients do not underflow. A non-finite
-// update is skipped and halves the scale. It counts as bad only when the scale is already `lowest`. Scales are powers
-// of two, so scaling never rounds.
+// before differentiation and the gradients are divided by it, so small gradients do not underflow. A non-finite update
+// is skipped and halves the scale. It counts as bad only if the scale is already `lowest`. Scales are powers of two, so
+// scaling never rounds.
 struct LossScaleOptions {
   double initial = 65536;
   std::int64_t growth_every = 2000;  // up to 2^24
@@ -166,13 +166,13 @@ inline constexpr auto k_options<LossScaleOptions> = std::array{
          AtResume::free},
         "train.precision = f16"),
 };
-// What to do when the loss or a gradient is not finite. Such an update never changes parameters, optimizer slots,
+// The reaction to a loss or gradient that is not finite. Such an update never changes parameters, optimizer slots,
 // averages or states.
 enum class OnBad : std::uint8_t {
   skip,  // continue with the next batch; stop after max_bad_updates in a row
   stop,  // stop at the first one
-  // After max_bad_updates in a row, return to the last checkpoint and halve the learning rate. After max_rollbacks such
-  // returns, stop.
+  // After max_bad_updates in a row, return to the last checkpoint and halve the learning rate. Stop after max_rollbacks
+  // such returns.
   rollback,
 };
 
@@ -184,7 +184,7 @@ struct TrainerOptions {
   AverageOptions average;
   Precision precision = Precision::f32;
   LossScaleOptions loss_scale;
-  std::size_t memory_limit = 0;  // bytes that one plan may need, see PlanOptions; 0: no limit
+  std::size_t memory_limit = 0;  // maximum bytes of one plan, see PlanOptions; 0: no limit
   std::int64_t chunk_steps = 0;
   std::int64_t accumulate = 1;
   std::int64_t max_updates = 1000;
@@ -197,15 +197,15 @@ struct TrainerOptions {
   std::int64_t checkpoint_every = 100;
   std::int64_t keep = 0;
   std::int64_t log_every = 10;
-  std::int64_t watch_every = 0;  // statistics of parameters and loops (Watch); 0: at no cost
-  // If > 0, fit() first measures trial updates (one at least), then undoes them.
+  std::int64_t watch_every = 0;  // interval of parameter and loop statistics (Watch); 0: off, without cost
+  // If > 0, fit() first measures at least one trial update, then undoes it.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
-  // Bytes that the whole run may take; 0: the memory of the device, or what is free on the host. fit() checks it before
+  // Maximum bytes of the whole run; 0: the memory of the device, or the free memory of the host. fit() checks it before
   // the first update and throws Error(memory), which names the largest parts.
   std::size_t machine_memory = 0;
   int prefetch = 2;
-  OnBad on_bad = OnBad::skip;  // when it stops the run, Error(numeric) names the first non-finite value
+  OnBad on_bad = OnBad::skip;  // if it stops the run, Error(numeric) names the first non-finite value
   std::int64_t max_bad_updates = 3;
   std::int64_t max_rollbacks = 5;
   std::uint64_t seed = 0;
@@ -223,7 +223,7 @@ struct TrainerOptions {
   bool overwrite = false;  // if both are false and the folder holds a run, throw Error(usage)
   std::map<std::string, std::string> metadata;        // stored in both files: the resolved config
   std::function<void(const std::string&)> warn;       // failed saves, skipped updates; empty: print to stderr
-  StageReport stage;  // before each update, evaluated batch and compilation, in the caller's thread; keep it short
+  StageReport stage;  // called in the caller's thread before updates, evaluated batches, compilation; keep short
   Vfs* vfs = nullptr;                                 // null: disk()
 };
 template <>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training reports: the estimate before a run, progress, statistics, results.
+// Reports of training: the estimate before a run, progress, statistics, results.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unroll/tensor.h"
+#include "unroll/support/tensor.h"
 
 namespace unroll {
 
@@ -25,7 +25,7 @@ struct RunEstimate {
   bool on_device = false;              // the parts are memory of a device, see Capabilities::memory_bytes
   std::size_t process_bytes = 0;       // of the host: held besides the run; part of `bytes` unless on_device
   std::size_t saved_bytes = 0;         // part of the arena: activations saved for the backward pass
-  std::int64_t updates = 0, validations = 0;  // still to run
+  std::int64_t updates = 0, validations = 0;  // remaining
   double update_seconds = 0, validation_seconds = 0;  // of one; 0: not measured
   double compile_seconds = 0;  // for programs whose batch shapes the trial did not use
   double seconds() const {
@@ -59,7 +59,7 @@ struct Advice {
   std::string symptom;  // "overfitting"
   std::string text;
 };
-// What fit() reports every log_every updates and after each validation.
+// Report of fit(), sent every log_every updates and after each validation.
 struct Progress {
   std::int64_t update;
   std::int64_t max_updates;
@@ -68,7 +68,7 @@ struct Progress {
   double gradient_norm;
   std::optional<double> loss_scale;  // with Precision::f16
   double updates_per_second;
-  double items = 0;  // items the loss averages over since the last report: tokens of a language model, otherwise rows
+  double items = 0;  // items averaged by the loss since the last report: tokens of a language model, otherwise rows
   double data_wait = 0;  // share of the time since the last report spent waiting for batches
   std::map<std::string, double> metrics;
   std::optional<double> validation_loss;  // set when this report follows a validation
@@ -87,7 +87,7 @@ struct TrainResult {
   std::int64_t rollbacks = 0;
   double data_wait = 0;         // share of training time spent waiting for batches, without validations
   double seconds = 0;            // from the first update
-  double estimated_seconds = 0;  // the estimate for the part that was run; 0: no estimate
+  double estimated_seconds = 0;  // the estimate for the completed part of the run; 0: no estimate
   bool interrupted = false;     // stopped by stop() or by a limit
   bool out_of_time = false;     // stopped by max_minutes
   bool out_of_patience = false;  // stopped by patience
@@ -98,7 +98,7 @@ struct EvaluateResult {
   std::map<std::string, double> metrics;
   TensorMap counts;  // f64, of TaskGraph::counts
 };
-// The result of one optimizer step of a training loop of your own.
+// The result of one optimizer step in a custom training loop.
 struct UpdateResult {
   std::int64_t update = 0;   // its number, from 1
   double loss = 0;           // of the batch, before the step; NaN when the update was skipped

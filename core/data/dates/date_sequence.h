@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dates of a column in one of the possible formats of its first date: their order and their step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "core/data/dates/date_format.h"
+
+namespace unroll {
+
+// An error in the dates of a file: its place, the problem and the advice.
+struct DateFault {
+  std::size_t line = 0;
+  std::string what, next;
+};
+inline constexpr const char* k_no_dates = "Correct it, or set data.date = \"none\" to ignore dates";
+
+class DateSequence {
+ public:
+  explicit DateSequence(DateFormat format) : format_(std::move(format)) {}
+
+  // Adds a cell of the column, "" if missing. Ignores all cells after the first one that is no date of the format.
+  void see(std::string_view cell, std::size_t line);
+  // Determines the step; call after the last row.
+  void finish();
+
+  const DateFormat& format() const { return format_; }
+  // The first cell that is no date of the format, and the first date that does not exceed its predecessor.
+  const std::optional<DateFault>& misfit() const { return misfit_; }
+  const std::optional<DateFault>& disorder() const { return disorder_; }
+  bool is_newest_first() const { return n_above_ == 0 && n_equal_ == 0; }
+  bool has_repeats() const { return n_again_ > 0; }
+  bool is_sparse() const;  // most dates are missing
+  bool is_regular() const { return !misfit_ && !disorder_ && !is_sparse(); }
+  // True if both sequences have the same recorded dates.
+  bool same_as(const DateSequence& other) const {
+    return first_ == other.first_ && last_ == other.last_ && step_ == other.step_ && n_ == other.n_;
+  }
+
+  Timestamp first() const { return first_; }
+  Timestamp last() const { return last_; }
+  std::int64_t size() const { return n_; }
+  DateStep step() const { return step_; }
+  std::int64_t n_missing() const { return n_missing_; }
+  // Returns the weekdays without rows, for a daily series with missing dates: "Saturday and Sunday".
+  std::string absent_weekdays() const;
+  std::string text(Timestamp at) const { return date_text(at, format_); }
+
+ private:
+  void compare(Timestamp at, std::string_view cell, std::size_t line);
+
+  DateFormat format_;
+  std::optional<DateFault> misfit_, disorder_;
+  Timestamp first_, last_;
+  std::size_t last_line_ = 0;
+  std::int64_t n_ = 0, n_missing_ = 0;
+  std::int64_t n_above_ = 0, n_equal_ = 0, n_again_ = 0;  // dates above the previous one, equal to it, seen before
+  std::unordered_set<std::int64_t> seen_;                 // the first dates
+  std::map<std::int64_t, std::int64_t> micros_, months_;  // counts of the distances between neighbors
+  std::array<std::int64_t, 7> weekdays_{};                // rows by day, from Sunday
+  DayOfMonth day_of_month_;
+  DateStep step_{k_day, 0};
+};
+
+}  // namespace unroll

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The date column of a series: its detection, order, step and missing dates. Warns about unused columns that look like
+// dates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/data/dates/date_sequence.h"
+#include "core/data/table/csv.h"
+#include "core/data/table/unread_columns.h"
+
+namespace unroll {
+
+struct DateColumn {
+  std::string name;  // as in ForecastOptions::date
+  std::string form;  // DateFormat::name() in training; "": any
+};
+
+// Processes the rows of a file once, in order, and then numbers the dates.
+class SeriesDates {
+ public:
+  // `values` are the columns of the series, which hold no dates. Throws Error(usage) if the column does not exist.
+  SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values);
+
+  // False if further rows cannot change the result.
+  bool wants_rows() const { return !undecided_.empty() || !candidates_.empty() || unread_.wants_rows(); }
+  // Throws Error(input_file) on an invalid date in the column that the user names.
+  void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);
+  // Call after the last row. Throws Error(input_file) on invalid, repeated or unordered dates, and if more dates are
+  // missing than present. Throws Error(usage) if a column that the user names is ambiguous.
+  void finish(const CsvReader& reader, const std::string& file);
+
+  // Valid after finish():
+  bool exist() const { return !candidates_.empty(); }
+  std::size_t column() const { return candidates_[0].column; }
+  const DateFormat& format() const { return dates().format(); }
+  DateStep step() const { return dates().step(); }
+  std::int64_t n_missing() const { return dates().n_missing(); }
+  Timestamp first() const { return dates().first(); }
+  Timestamp last() const { return dates().last(); }
+  // Returns the number of a row's date, from 0. Throws Error(input_file) if it is not a whole number of steps away.
+  std::int64_t number(const CsvReader& reader, const std::string& cell, std::size_t line) const;
+  std::string text(std::int64_t number) const { return dates().text(after(first(), number, step())); }
+  std::vector<std::string> warnings() const { return warnings_; }
+
+ private:
+  struct Candidate {
+    std::size_t column;
+    std::string first;  // cell
+    bool is_number;
+    std::vector<DateSequence> ways;  // possible formats of its first cell; one after finish()
+  };
+  const DateSequence& dates() const { return candidates_[0].ways[0]; }
+  void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
+  void choose_way(const CsvReader& reader, const std::string& file);
+  [[noreturn]] void refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const;
+  std::string remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const;
+
+  DateColumn column_;
+  bool none_;                           // true: no column holds dates
+  std::optional<std::size_t> named_;    // the column that the user names
+  std::vector<std::size_t> undecided_;  // columns with only missing cells so far
+  std::vector<Candidate> candidates_;   // none or one after finish()
+  UnreadColumns unread_;
+  std::size_t first_line_ = 0;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace unroll

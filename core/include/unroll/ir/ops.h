@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that append nodes to a graph. All arguments of a call belong to the same graph. Each function checks dtypes
+// and shapes, and throws Error(type|shape). Letters: T time, B batch, I input, H hidden, P output of a recurrent layer
+// (projection, or H), L layers, D directions, G gates, V classes, E embedding.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "unroll/ir/graph.h"
+#include "unroll/ir/recurrent.h"
+#include "unroll/ir/scan.h"
+
+namespace unroll {
+
+// sources
+UNROLL_API Value constant(Graph& graph, Tensor value);
+UNROLL_API Value scalar(Graph& graph, DType dtype, double value);  // rank 0
+UNROLL_API Value scalar_like(Value like, double value);            // rank 0, like's graph and dtype
+UNROLL_API Value filled(Graph& graph, Type type, double value);    // every element is `value`
+UNROLL_API Value iota(Graph& graph, Shape shape, int axis);        // i32 index along `axis`
+// Uniform in [0,1): element e of RNG stream `rng_stream` is a pure function of (key, rng_stream, step * elements + e).
+// key i32 [3] is (seed low, seed high, update); step i32 [].
+UNROLL_API Value random_uniform(Value key, Shape shape, std::int64_t rng_stream, Value step = {});
+
+// Elementwise, with NumPy broadcasting: neg, abs, exp and the others of op_table.def.
+#define UNROLL_OP(...)
+#define UNROLL_UNARY(name, ...) UNROLL_API Value name(Value x);
+#define UNROLL_BINARY(name, ...) UNROLL_API Value name(Value a, Value b);
+#define UNROLL_COMPOSITE(...)
+#include "unroll/ir/op_table.def"
+UNROLL_API Value is_finite(Value x);
+UNROLL_API Value logical_not(Value a);
+UNROLL_API Value select(Value condition, Value a, Value b);
+UNROLL_API Value cast(Value x, DType dtype);  // returns x itself if it already has the dtype
+
+inline Value operator+(Value a, Value b) { return add(a, b); }
+inline Value operator-(Value a, Value b) { return sub(a, b); }
+inline Value operator*(Value a, Value b) { return mul(a, b); }
+inline Value operator/(Value a, Value b) { return div(a, b); }
+inline Value operator-(Value a) { return neg(a); }
+inline Value operator+(Value a, double b) { return add(a, scalar_like(a, b)); }
+inline Value operator-(Value a, double b) { return sub(a, scalar_like(a, b)); }
+inline Value operator*(Value a, double b) { return mul(a, scalar_like(a, b)); }
+inline Value operator/(Value a, double b) { return div(a, scalar_like(a, b)); }
+inline Value operator+(double a, Value b) { return add(scalar_like(b, a), b); }
+inline Value operator-(double a, Value b) { return sub(scalar_like(b, a), b); }
+inline Value operator*(double a, Value b) { return mul(scalar_like(b, a), b); }
+inline Value operator/(double a, Value b) { return div(scalar_like(b, a), b); }
+
+UNROLL_API Value square(Value x);
+UNROLL_API Value relu(Value x);      // maximum(x, 0)
+UNROLL_API Value silu(Value x);      // x * sigmoid(x)
+UNROLL_API Value softplus(Value x);  // log(1 + e^x), overflow-safe
+
+// movement; a negative axis counts from the end
+UNROLL_API Value reshape(Value x, Shape shape);
+UNROLL_API Value transpose(Value x, Ints permutation);
+UNROLL_API Value slice(Value x, int axis, std::int64_t start, std::int64_t size);
+UNROLL_API Value pad(Value x, int axis, std::int64_t low, std::int64_t high);
+UNROLL_API Value concat(std::span<const Value> parts, int axis);
+UNROLL_API Value broadcast(Value x, Shape shape);
+UNROLL_API Value stack(std::span<const Value> parts);            // new axis 0
+UNROLL_API std::vector<Value> split(Value x, int axis, int n);   // n equal parts
+UNROLL_API Value row(Value x, std::int64_t index);               // x[index], axis 0 removed
+
+// contractions and reductions
+struct Transposed {
+  bool a = false;
+  bool b = false;
+};
+UNROLL_API Value matmul(Value a, Value b, Transposed transposed = {});
+// x [..., I] times transposed weight [O, I], plus bias [O] if given -> [..., O]
+UNROLL_API Value linear(Value x, Value weight, Value bias = {});
+UNROLL_API Value reduce_sum(Value x, Ints axes, bool keep = false);
+UNROLL_API Value reduce_max(Value x, Ints axes, bool keep = false);
+UNROLL_API Value argmax(Value x, int axis);
+UNROLL_API Value sum(Value x);   // over all axes -> scalar
+UNROLL_API Value mean(Value x);  // over all axes -> scalar
+// sum(x * mask) / max(sum(mask), 1). Elements with mask 0 may be NaN. mask f32 or b8, broadcastable to x
+UNROLL_API Value masked_mean(Value x, Value mask);
+
+UNROLL_API Value gather(Value table, Value indices);
+UNROLL_API Value scatter_add(Value indices, Value updates, std::int64_t rows);
+
+struct AttentionResult {
+  Value y;        // [B, Q, E]
+  Value weights;  // [B, Q, S]
+};
+// The other composites: softmax, layer_norm, dropout, embedding, attention and losses, with their documentation in
+// op_table.def.
+#define UNROLL_OP(...)
+#define UNROLL_UNARY(...)
+#define UNROLL_BINARY(...)
+#define UNROLL_COMPOSITE(name, min_inputs, max_inputs, gradient, cost, result, parameters) \
+  UNROLL_API result name parameters;
+#include "unroll/ir/op_table.def"
+
+}  // namespace unroll

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model building: layers append nodes and create parameters in a Scope. A Cell defines a custom recurrent cell.
+// Shapes: T time, B batch, I input, H hidden, P output of a recurrent layer, L layers, D directions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unroll/model/cell.h"
+#include "unroll/model/layers.h"
+#include "unroll/support/option.h"
+
+namespace unroll {
+
+// Options of a stack of recurrent layers. The rows of k_options have their ranges and config keys.
+struct RecurrentModelOptions {
+  std::string cell = "lstm";          // rnn, gru, lstm, one of cell_names(), or one of `cells`
+  std::int64_t hidden = 128;
+  int layers = 1;
+  bool bidirectional = false;
+  bool bias = true;
+  double dropout = 0;                 // between layers; tasks also apply it before and after the stack
+  bool variational = false;           // see DropoutMask
+  double recurrent_dropout = 0;       // see RecurrentLayerOptions
+  double weight_drop = 0;
+  double activation_penalty = 0;      // see activation_penalties
+  double temporal_penalty = 0;
+  std::string stack = "plain";
+  std::int64_t projection = 0;
+  std::string nonlinearity = "tanh";
+  bool reset_after = true;
+  bool peephole = false;
+  std::string init = "pytorch";
+  double forget_bias = 0;
+  std::vector<TextCell> cells = {};   // override built-in cells of the same name, except rnn, gru, lstm
+
+  DropoutMask mask() const { return variational ? DropoutMask::sequence : DropoutMask::step; }
+  RecurrentModelOptions without_penalties() const {
+    RecurrentModelOptions options = *this;
+    options.activation_penalty = options.temporal_penalty = 0;
+    return options;
+  }
+};
+template <>
+inline constexpr auto k_options<RecurrentModelOptions> = std::array{
+    option<&RecurrentModelOptions::cell>(
+        {"model.cell", any_value,
+         "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"}),
+    option<&RecurrentModelOptions::hidden>({"model.hidden", between(1, 1e6), "width H of the state"}),
+    option<&RecurrentModelOptions::layers>({"model.layers", between(1, 64), "number of stacked layers L"}),
+    option<&RecurrentModelOptions::stack>(
+        {"model.stack", one_of("plain|residual|highway"),
+         "skip connections between layers of equal width: none, residual, or highway"},
+        "model.layers > 1"),
+    option<&RecurrentModelOptions::bidirectional>(
+        {"model.bidirectional", any_value, "add a second direction that reads the sequence in reverse"}),
+    option<&RecurrentModelOptions::projection>(
+        {"model.projection", between(0, 1e6), "lstm: width P of the projected output; 0: no projection"}),
+    option<&RecurrentModelOptions::nonlinearity>(
+        {"model.nonlinearity", one_of("tanh|relu"), "rnn: activation function of the state"}),
+    option<&RecurrentModelOptions::bias>({"model.bias", any_value, "rnn, gru, lstm: use bias_ih and bias_hh"}),
+    option<&RecurrentModelOptions::reset_after>(
+        {"model.reset_after", any_value,
+         "gru: apply the reset gate after the recurrent product, as in PyTorch and cuDNN"}),
+    option<&RecurrentModelOptions::peephole>(
+        {"model.peephole", any_value, "lstm: peephole connections from the cell state to the gates"}),
+    option<&RecurrentModelOptions::dropout>(
+        {"model.dropout", between(0, 0.99),
+         "dropout between layers and before the output layer; label, translate, summarize: also on the embedding",
+         AtResume::free, Affects::training}),
+    option<&RecurrentModelOptions::variational>(
+        {"model.variational", any_value, "variational dropout: one mask for all steps of a sequence", AtResume::free,
+         Affects::training},
+        "model.dropout > 0 or model.recurrent_dropout > 0"),
+    option<&RecurrentModelOptions::recurrent_dropout>(
+        {"model.recurrent_dropout", between(0, 0.99),
+         "rnn, gru, lstm: recurrent dropout on the candidate state (gru, lstm); variational: on the previous hidden "
+         "state", AtResume::free, Affects::training}),
+    option<&RecurrentModelOptions::weight_drop>(
+        {"model.weight_drop", between(0, 0.99), "rnn, gru, lstm: DropConnect on weight_hh, one mask per update",
+         AtResume::free, Affects::training}),
+    option<&RecurrentModelOptions::activation_penalty>(
+        {"model.activation_penalty", between(0, 1e3),
+         "AR: penalty on the mean square of the layer outputs, in training; typical 2", AtResume::free,
+         Affects::training}),
+    option<&RecurrentModelOptions::temporal_penalty>(
+        {"model.temporal_penalty", between(0, 1e3),
+         "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1",
+         AtResume::free, Affects::training}),
+    option<&RecurrentModelOptions::init>(
+        {"model.init", one_of("pytorch|xavier|orthogonal"), "initialization of the recurrent layers", AtResume::fixed,
+         Affects::training}),
+    option<&RecurrentModelOptions::forget_bias>(
+        {"model.forget_bias", between(-10, 10), "lstm: added to the initial bias of the forget gate", AtResume::fixed,
+         Affects::training}),
+};
+// Builds the stack. `initial`: one value per shape of recurrent_state_shapes, or empty for zeros. An lstm has two
+// states, h and c. Throws Error(usage) on an unknown cell, with a list of the known ones, and on options that the cell
+// does not support.
+UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
+                                           std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
+// Returns the cell of such a stack, for Step::run and cell_layer. Throws as above.
+UNROLL_API Cell recurrent_cell(const RecurrentModelOptions& options);
+UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
+// "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names.
+UNROLL_API std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options);
+
+// Built-in cells other than rnn, gru and lstm, by name ("lnlstm", "mgu", ...). Null when unknown.
+UNROLL_API const CellFactory* find_cell(std::string_view name);
+UNROLL_API std::vector<std::string> cell_names();  // the names that find_cell knows
+UNROLL_API std::vector<std::string> built_in_cell_names();  // the composite ops: rnn, gru, lstm
+
+}  // namespace unroll

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tasks/check/data_rows.h"
+
+#include "unroll/support/error.h"
+
+namespace unroll {
+
+DataCheck checked(const std::function<void(DataChecker&)>& check) {
+  DataChecker checker;
+  try {
+    check(checker);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) throw;
+    checker.error("file", e.what());
+  }
+  return checker.take();
+}
+
+DataRows::DataRows(const RecordFile& file, SplitRows rows)
+    : file_(file),
+      rows_(std::move(rows)),
+      splits_(static_cast<std::size_t>(file.size()), Split::train),
+      lines_(file.line_numbers()) {
+  for (const Split split : {Split::validation, Split::test})
+    for (const std::int64_t row : rows_[static_cast<std::size_t>(split)])
+      splits_[static_cast<std::size_t>(row)] = split;
+}
+
+void DataRows::for_each(const std::function<void(const Row&)>& take) const {
+  file_.for_each([&](std::int64_t record, std::string_view text) {
+    const auto r = static_cast<std::size_t>(record);
+    take({text, splits_[r], lines_[r]});
+  });
+}
+
+void DataRows::count(DataChecker& c) const {
+  for (std::size_t split = 0; split < rows_.size(); ++split)
+    c.figure("rows in " + std::string(k_split_names[split]), static_cast<double>(rows_[split].size()));
+}
+
+}  // namespace unroll

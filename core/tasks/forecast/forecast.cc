@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasting: reads a window of values of S series and predicts the next values of each. Values are z-scores fitted to
+// the training split of each series.
+#include <algorithm>
+
+#include "core/data/batch/shuffle.h"
+#include "core/data/text/entry_lines.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "core/tasks/common/pooling.h"
+#include "core/tasks/common/split_records.h"
+#include "core/tasks/common/task_parts.h"
+#include "core/tasks/forecast/forecast_series.h"
+#include "core/tasks/table/table_form.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/tasks.h"
+
+namespace unroll {
+
+namespace {
+
+class Forecast : public Task, public SplitSeries, public SplitExamples {
+ public:
+  Forecast(const ForecastOptions& options, SeriesOfSplits rows, const std::string& name, const Metadata& fitted)
+      : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
+    for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
+    const std::int64_t n = rows_[0]->size();
+    const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
+      return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;
+    };
+    const std::int64_t test = n - share(2, options.test, "test"),
+                       validation = test - share(1, options.validation, "validation");
+    const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
+      if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
+      sizes_[split] = end - begin;
+      return targets_between(rows_[split]->observed(), begin, end,
+                             {options.window, options.horizon, options.difference ? 1 : 0, stride});
+    };
+    all_train_targets_ = between(0, 0, validation, 1);
+    targets_[0] = between(0, 0, validation, options.stride);
+    targets_[1] = between(1, validation, test, 1);
+    targets_[2] = between(2, test, n, 1);
+    if (targets_[0].empty()) refuse_training(n, validation, test, name);
+    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
+    if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
+    else use(fitted, name);
+  }
+
+  TaskGraph build(Scope& scope, const Batch& like) const override {
+    const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
+    const Value given = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
+    const Value answers = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
+    const OriginScope of_loss(scope.graph(), {k_loss_layer});
+    const Value observed = scope.graph().input("observed", given.type());
+    const Value is_observed = less(scalar_like(observed, 0), observed);
+    const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
+    const Value prediction = where_observed(answers), target = where_observed(given);
+    const Value square = mse(prediction, target);
+    TaskGraph t;
+    t.weight = sum(observed);
+    t.loss = sum(square) / t.weight;
+    add_metrics(t, scope, mae(prediction, target), square, observed);
+    return t;
+  }
+
+  const SeriesRows& series(Split split) const override { return rows(split); }
+  const Runs& windows(Split split) const override { return targets(split); }
+  std::int64_t period() const override { return options_.period; }
+  bool interpolates() const override { return options_.missing == "interpolate"; }
+
+  std::int64_t n_examples(Split split) const override { return targets(split).size(); }
+  bool are_windows() const override { return true; }
+  bool have_numbers() const override { return true; }
+  std::int64_t split_size(Split split) const override { return sizes_[static_cast<std::size_t>(split)]; }
+  std::string split_unit() const override { return "value"; }
+  std::string split_needs(Split split) const override {
+    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may precede the split
+    return "data.horizon = " + std::to_string(options_.horizon) +
+           (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
+  }
+  std::int64_t n_batches(Split split) const override {
+    return (targets(split).size() + options_.batch - 1) / options_.batch;
+  }
+
+  Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
+    const Runs& from = targets(split);
+    const std::int64_t n = from.size(), begin = index * options_.batch;
+    const std::int64_t B = std::min(options_.batch, n - begin), W = options_.window;
+    const std::int64_t H = options_.horizon, S = n_series();
+    Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
+    const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
+    SeriesPiece piece;
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::int64_t k =
+          split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+      const std::int64_t t = from[k];
+      rows(split).read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      if (options_.missing == "interpolate") piece.interpolate(t);
+      for (std::size_t s = 0; s < names_.size(); ++s) {
+        for (std::int64_t w = 0; w < W; ++w)
+          xs[static_cast<std::size_t>((w * B + b) * S) + s] =
+              static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, options_.difference)));
+        for (std::int64_t h = 0; h < H; ++h) {
+          const std::size_t at = static_cast<std::size_t>((b * H + h) * S) + s;
+          ys[at] = static_cast<float>(
+              ahead_[s][static_cast<std::size_t>(h)].apply(target_of(piece, t, h, s, options_.difference)));
+          seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
+        }
+      }
+    }
+    Batch result;
+    result.inputs.emplace("x", std::move(x));
+    result.inputs.emplace("target", std::move(target));
+    result.inputs.emplace("observed", std::move(observed));
+    return result;
+  }
+
+  Metadata metadata() const override {
+    Metadata m{{"task", "forecast"},
+               {"window", std::to_string(options_.window)},
+               {"difference", options_.difference ? "1" : "0"}};
+    std::vector<SeriesScales> scales;
+    for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
+    put_scales(m, scales);
+    const SeriesRows& rows = *rows_[0];
+    put_table_form(m, rows.reader(), options_);
+    m["missing"] = options_.missing;
+    m["date"] = rows.date_column().name;
+    if (rows.dates().exist()) {
+      m["date_form"] = rows.dates().format().name();
+      m["date_time"] = rows.dates().format().has_time ? "1" : "0";
+      m["date_step"] = step_text(rows.dates().step());
+    }
+    put_model_options(m, options_.model);
+    return m;
+  }
+
+  std::vector<std::string> metric_notes() const override {
+    std::vector<std::string> notes;
+    const std::string of = rows_[0]->reader().name() + ": there is no mase";
+    const std::string period = "data.period = " + std::to_string(options_.period);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      if (seasonal_errors_[s] > 0) continue;
+      const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
+      if (options_.period >= sizes_[0])
+        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
+                        "). Set data.period to the length of a season, or to 1");
+      else
+        notes.push_back(series + "in the training set, each value is the one " + period + " steps before it");
+    }
+    return notes;
+  }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all = lines_of(rows_, &SeriesRows::notes);
+    for (std::string& note : metric_notes()) all.push_back(std::move(note));
+    return all;
+  }
+  std::vector<std::string> warnings() const override { return warnings_of(rows_, options_); }
+
+  std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
+    if (targets(split).empty()) return {};
+    const auto by_series =
+        method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)}, seasonal_errors_, options_);
+    std::map<std::string_view, ForecastErrors> in_all;
+    std::map<std::string, std::map<std::string, double>> metrics;
+    for (std::size_t s = 0; s < names_.size(); ++s)
+      for (const auto& [method, errors] : by_series[s]) {
+        if (n_series() > 1) errors.put(metrics[std::string(method)], "." + names_[s]);
+        in_all[method] += errors;
+      }
+    for (const auto& [method, errors] : in_all) errors.put(metrics[std::string(method)], "");
+    return metrics;
+  }
+
+ private:
+  // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
+  [[noreturn]] void refuse_training(std::int64_t n, std::int64_t validation, std::int64_t test,
+                                    const std::string& name) const {
+    throw Error(ErrorKind::usage, name,
+                std::to_string(validation) + " of " + counted(n, "value") +
+                    " are left for training, too few for a training window of " + std::to_string(options_.window) +
+                    " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
+                    std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
+                "Lower data.window, data.horizon, data.validation or data.test, or use more data");
+  }
+
+  // Requires the settings that the model was trained with.
+  void use(const Metadata& fitted, const std::string& file) {
+    const std::vector<SeriesScales> scales = get_scales(fitted);
+    const auto refuse = [&](const std::string& of_model, const std::string& given) {
+      throw Error(ErrorKind::usage, file, "the model forecasts " + of_model + "; " + given);
+    };
+    const std::size_t horizon = scales[0].ahead.size();
+    if (static_cast<std::int64_t>(horizon) != options_.horizon)
+      refuse(std::to_string(horizon) + " values ahead", "horizon is " + std::to_string(options_.horizon));
+    const std::vector<std::string> given = columns_of(options_);
+    if (scales.size() != given.size())
+      refuse(counted(scales.size(), "series"), "columns names " + std::to_string(given.size()));
+    for (std::size_t s = 0; s < scales.size(); ++s) {
+      const CsvReader& reader = rows_[0]->reader();
+      if (!given[s].empty() && reader.column_name(reader.column(given[s])) != names_[s])
+        refuse(in_quotes(scales[s].column), (given.size() > 1 ? "column " + std::to_string(s + 1) + " of columns is "
+                                                              : std::string("column is ")) + in_quotes(given[s]));
+      ahead_.push_back(scales[s].ahead);
+    }
+    require_as_trained(fitted, file, "window", std::to_string(options_.window));
+    require_as_trained(fitted, file, "difference", options_.difference ? "1" : "0");
+    require_as_trained(fitted, file, "missing", options_.missing);
+  }
+
+  // Adds metrics in the columns' units; errors [B,H*S] are in the standardized units of the targets. Evaluations also
+  // report each series. Training reports would become too long with a hundred series.
+  void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
+    const std::int64_t H = options_.horizon, S = n_series();
+    const auto series_of = [S](std::int64_t i) { return static_cast<std::size_t>(i % S); };
+    const auto deviation = [&](std::int64_t i) {
+      return ahead_[series_of(i)][static_cast<std::size_t>(i / S)].deviation;
+    };
+    std::vector<double> largest(names_.size());  // largest scale of a series, because squared units may exceed f32
+    for (std::int64_t i = 0; i < H * S; ++i) largest[series_of(i)] = std::max(largest[series_of(i)], deviation(i));
+    const double largest_of_all = *std::ranges::max_element(largest);
+    Tensor all(DType::f32, {H * S}), each = all, seasons = all, has_season = all;
+    bool scaled = false;
+    for (std::int64_t i = 0; i < H * S; ++i) {
+      all.set(i, deviation(i) / largest_of_all);
+      each.set(i, deviation(i) / largest[series_of(i)]);
+      if (seasonal_errors_[series_of(i)] <= 0) continue;
+      seasons.set(i, deviation(i) / seasonal_errors_[series_of(i)]);
+      has_season.set(i, 1);
+      scaled = true;
+    }
+    const auto by = [&](const Tensor& weights) { return constant(scope.graph(), weights); };
+    t.metrics.push_back({"mae", sum(absolute * by(all)), sum(observed), MetricForm::ratio, largest_of_all});
+    if (scaled) t.metrics.push_back({"mase", sum(absolute * by(seasons)), sum(observed * by(has_season))});
+    t.metrics.push_back({"rmse", sum(square * by(all) * by(all)), sum(observed), MetricForm::root, largest_of_all});
+    if (S == 1 || scope.training()) return;
+    const auto by_series = [&](Value values) { return reduce_sum(reshape(values, {values.shape()[0] * H, S}), {0}); };
+    const Value absolutes = by_series(absolute * by(each)), squares = by_series(square * by(each) * by(each)),
+                counts = by_series(observed);
+    for (std::size_t s = 0; s < names_.size(); ++s) {
+      const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
+      t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s]});
+      if (seasonal_errors_[s] > 0)
+        t.metrics.push_back(
+            {"mase." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s] / seasonal_errors_[s]});
+      t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root, largest[s]});
+    }
+  }
+
+  const SeriesRows& rows(Split split) const { return *rows_[static_cast<std::size_t>(split)]; }
+  const Runs& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
+  std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
+
+  ForecastOptions options_;
+  std::vector<std::string> names_;  // of the series
+  SeriesOfSplits rows_;
+  std::array<std::int64_t, 3> sizes_{};  // rows by split
+  Runs targets_[3];                 // by split
+  Runs all_train_targets_;          // without a stride
+  std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also scales the inputs
+  std::vector<double> seasonal_errors_;     // by series
+  mutable Shuffle shuffle_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Task> make_forecast(const ForecastOptions& options, DataSource data, const std::string& name,
+                                          const Metadata& fitted) {
+  return std::make_shared<Forecast>(options, read_series(options, data, name, fitted), name, fitted);
+}
+
+}  // namespace unroll

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tasks/forecast/forecast_series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/support/text/in_quotes.h"
+#include "core/tasks/table/table_form.h"
+#include "unroll/support/error.h"
+
+namespace unroll {
+
+std::vector<std::string> columns_of(const ForecastOptions& o) {
+  if (o.columns.empty()) return {o.column};
+  if (!o.column.empty())
+    throw Error(ErrorKind::usage, "forecast", "column and columns are both set", "Set only columns");
+  std::set<std::string_view> seen;
+  for (const std::string& name : o.columns) {
+    if (name.empty()) throw Error(ErrorKind::usage, "forecast", "columns has an empty name", "Name each column");
+    if (!seen.insert(name).second)
+      throw Error(ErrorKind::usage, "forecast", "columns lists '" + name + "' twice", "List each column once");
+  }
+  return o.columns;
+}
+
+SeriesFormat series_format(const ForecastOptions& o) {
+  constexpr std::string_view k_missing[] = {"error", "previous", "interpolate"};
+  if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
+    throw Error(ErrorKind::usage, "forecast",
+                "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
+  return {columns_of(o), {o.date, ""}, CsvFormat::of(o.header, o.separator, o.missing_values), o.missing == "error"};
+}
+
+SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
+                           const Metadata& fitted) {
+  SeriesFormat format = series_format(o);  // throws on incompatible options
+  if (!fitted.empty()) format = series_format(fitted);
+  const auto read = [&](std::shared_ptr<const Vfs::Reader> from, const std::string& of) {
+    const std::size_t limit = data.memory_limit(o.memory_limit);
+    const bool hold = limit == 0 || from->size() <= limit;
+    constexpr std::size_t k_no_text = 1;  // keep only numbers in memory, never the text
+    return std::make_shared<const SeriesRows>(RecordFile(std::move(from), of, k_no_text), format, hold);
+  };
+  SeriesOfSplits rows;
+  rows.fill(read(data.file, name));
+  format = rows[0]->format_of_others();
+  if (o.validation.file) rows[1] = read(o.validation.file, o.validation.name);
+  if (o.test.file) rows[2] = read(o.test.file, o.test.name);
+  return rows;
+}
+
+std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const) {
+  std::vector<std::string> all;
+  for (std::size_t split = 0; split < rows.size(); ++split)
+    if (split == 0 || rows[split] != rows[0])
+      for (std::string& line : (*rows[split].*lines)()) all.push_back(std::move(line));
+  return all;
+}
+
+namespace {
+
+// Returns the usual season for a step between rows: its length in rows (0 if none) and its name.
+std::pair<std::int64_t, const char*> usual_season(DateStep step) {
+  if (step.months > 0) return {step.months < 12 && 12 % step.months == 0 ? 12 / step.months : 0, "a year"};
+  if (step.micros == k_day) return {7, "a week"};
+  if (step.micros == 7 * k_day) return {52, "a year"};
+  return {step.micros < k_day && k_day % step.micros == 0 ? k_day / step.micros : 0, "a day"};
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& o) {
+  std::vector<std::string> all = lines_of(rows, &SeriesRows::warnings);
+  if (o.period != ForecastOptions{}.period || !rows[0]->dates().exist()) return all;  // the period was set by the user
+  const DateStep step = rows[0]->dates().step();
+  const auto [season, words] = usual_season(step);
+  if (season > 0 && season != o.period)
+    all.push_back(rows[0]->reader().name() + ": a row every " + step_text(step) + ", and data.period is " +
+                  std::to_string(o.period) + ": the metric mase and the baseline seasonal_naive count in seasons. Set "
+                  "data.period = " + std::to_string(season) + " for a season of " + words);
+  return all;
+}
+
+// Metadata of older models lack the date keys if training used no dates.
+SeriesFormat series_format(const Metadata& m) {
+  const auto text_or = [&](const char* key, const char* otherwise) {
+    return m.contains(key) ? get_text(m, key) : std::string(otherwise);
+  };
+  SeriesFormat format;
+  for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
+  format.date = {text_or("date", "none"), text_or("date_form", "")};
+  format.csv = format_as_trained(m, format.columns);
+  format.gaps_refused = text_or("missing", "previous") == "error";
+  format.is_trained = true;
+  if (!format.columns[0].empty()) format.known = known_table(m);
+  format.step = text_or("date_step", "");
+  return format;
+}
+
+ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {
+  absolute += other.absolute;
+  square += other.square;
+  n += other.n;
+  scaled += other.scaled;
+  n_scaled += other.n_scaled;
+  return *this;
+}
+
+void ForecastErrors::put(std::map<std::string, double>& metrics, const std::string& suffix) const {
+  if (n == 0) return;
+  metrics["mae" + suffix] = absolute / n;
+  metrics["rmse" + suffix] = std::sqrt(square / n);
+  if (n_scaled > 0) metrics["mase" + suffix] = scaled / n_scaled;
+}
+
+std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
+                                            const ForecastOptions& o) {
+  const std::size_t S = rows.n_series();
+  const std::int64_t first = o.difference ? 1 : 0;
+  // Levels have one scale at every distance; the scale of differences grows with the distance.
+  const std::int64_t fitted = o.difference ? o.horizon : 1;
+  std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
+  for (auto& of_series : fits) of_series.resize(static_cast<std::size_t>(fitted), ZScoreFit(windows.size()));
+  for (const auto show : {&ZScoreFit::first, &ZScoreFit::second}) {
+    SeriesCursor cursor(rows), ahead(rows);
+    for (std::int64_t t = first; t < train_end; ++t) {
+      const SeriesPiece& piece = cursor.at(t - first, t + 1);
+      for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, o.difference));
+    }
+    if (fitted == 1) continue;
+    windows.for_each([&](std::int64_t t) {
+      const SeriesPiece& piece = ahead.at(t - 1, t + o.horizon);
+      for (std::int64_t h = 1; h < fitted; ++h)
+        for (std::size_t s = 0; s < S; ++s)
+          (fits[s][static_cast<std::size_t>(h)].*show)(target_of(piece, t, h, s, o.difference));
+    });
+  }
+  std::vector<std::vector<ZScore>> scales;
+  for (const auto& of_series : fits) {
+    scales.emplace_back();
+    for (std::int64_t h = 0; h < o.horizon; ++h)
+      scales.back().push_back(of_series[static_cast<std::size_t>(std::min(h, fitted - 1))].score());
+  }
+  return scales;
+}
+
+std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period) {
+  std::vector<double> sums(rows.n_series(), 0.0), counts = sums;
+  SeriesCursor cursor(rows), before(rows);
+  for (std::int64_t t = period; t < train_end; ++t) {
+    const SeriesPiece &now = cursor.at(t, t + 1), &then = before.at(t - period, t - period + 1);
+    for (std::size_t s = 0; s < sums.size(); ++s) {
+      if (!now.is_observed(t, s)) continue;
+      sums[s] += std::fabs(now.level(t, s) - then.level(t - period, s));
+      ++counts[s];
+    }
+  }
+  for (std::size_t s = 0; s < sums.size(); ++s) sums[s] = counts[s] > 0 ? sums[s] / counts[s] : 0;
+  return sums;
+}
+
+namespace {
+
+constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "linear_ar"};
+
+// The baselines of some of the series, as many as fit in memory.
+class Methods {
+ public:
+  Methods(const SeriesRows& train, const SeriesRows& scored, std::size_t begin, std::size_t end,
+          const ForecastOptions& options)
+      : train_(train),
+        scored_(scored),
+        options_(options),
+        begin_(begin),
+        end_(end),
+        regressions_(end - begin, Autoregression(options.window)) {}
+
+  void learn(std::int64_t t) {
+    const SeriesPiece& piece = train_.at(t - options_.window - 1 + !options_.difference, t + 1);
+    for (std::size_t s = begin_; s < end_; ++s)
+      regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, options_.difference));
+  }
+  void solve() {
+    for (Autoregression& a : regressions_) a.solve();
+  }
+  void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
+    const std::int64_t back = std::max(options_.window + 1, options_.period);
+    const SeriesPiece& piece = scored_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
+    for (std::size_t s = begin_; s < end_; ++s)
+      for (const std::string_view method : k_methods) {
+        const std::vector<double> predicted = path(piece, method, t, s);
+        ForecastErrors& e = errors[s][method];
+        for (std::int64_t h = 0; h < options_.horizon; ++h) {
+          if (!piece.is_observed(t + h, s)) continue;
+          const double error = predicted[static_cast<std::size_t>(h)] - piece.level(t + h, s);
+          e.absolute += std::fabs(error);
+          e.square += error * error;
+          ++e.n;
+        }
+      }
+  }
+
+ private:
+  std::vector<double> values_before(const SeriesPiece& piece, std::int64_t t, std::size_t s) const {
+    std::vector<double> values;
+    for (std::int64_t w = options_.window; w > 0; --w)
+      values.push_back(value_at(piece, t - w, s, options_.difference));
+    return values;
+  }
+  // Returns the predicted values from t on.
+  std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s) const {
+    if (method == "linear_ar") {
+      std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
+      double last = piece.level(t - 1, s);
+      if (options_.difference)
+        for (double& value : values) value = last += value;
+      return values;
+    }
+    const auto level = [&](std::int64_t at) { return piece.level(std::max<std::int64_t>(at, 0), s); };
+    std::vector<double> values;
+    // Seasonal: the last value before t at a distance of whole seasons from t + h.
+    for (std::int64_t h = 0; h < options_.horizon; ++h)
+      values.push_back(level(method == "persistence" ? t - 1 : t + h - (h / options_.period + 1) * options_.period));
+    return values;
+  }
+
+  SeriesCursor train_, scored_;
+  const ForecastOptions& options_;
+  std::size_t begin_, end_;  // range of the series
+  std::vector<Autoregression> regressions_;
+};
+
+}  // namespace
+
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
+                                        std::span<const double> seasonal, const ForecastOptions& options) {
+  constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
+  const auto order = static_cast<std::size_t>(options.window) + 1;
+  const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
+  std::vector<MethodErrors> errors(S);
+  for (std::size_t begin = 0; begin < S; begin += together) {
+    Methods methods(train.rows, scored.rows, begin, std::min(begin + together, S), options);
+    train.at.for_each([&](std::int64_t t) { methods.learn(t); });
+    methods.solve();
+    scored.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
+  }
+  for (std::size_t s = 0; s < S; ++s)
+    for (auto& [method, e] : errors[s]) {
+      if (seasonal[s] <= 0) continue;
+      e.scaled = e.absolute / seasonal[s];
+      e.n_scaled = e.n;
+    }
+  return errors;
+}
+
+}  // namespace unroll

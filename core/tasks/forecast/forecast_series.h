@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The series of a forecast: inputs and targets of the model, their scales, and baselines.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/data/table/series_rows.h"
+#include "core/data/table/windows.h"
+#include "core/tasks/common/task_parts.h"
+
+namespace unroll {
+
+// Returns the column names: at least one, without repetition; possibly "" for a single column. Throws Error(usage).
+std::vector<std::string> columns_of(const ForecastOptions& options);
+
+SeriesFormat series_format(const ForecastOptions& options);
+// Returns the format of a model's training file.
+SeriesFormat series_format(const Metadata& metadata);
+
+// The series by split, from the data file or the separate file of the split, which is read in the same way.
+using SeriesOfSplits = std::array<std::shared_ptr<const SeriesRows>, 3>;
+SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& data, const std::string& name,
+                           const Metadata& fitted = {});
+// Returns the notes or warnings of all files.
+std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const);
+// Returns the warnings of all files, and a warning if the season does not fit the step of the dates.
+std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& options);
+
+// Returns the model's input of series s at t: its level, or its difference to the previous level.
+inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {
+  return piece.level(t, s) - (difference ? piece.level(t - 1, s) : 0);
+}
+// Returns the target h steps after t: the level, or its difference to the level before t.
+inline double target_of(const SeriesPiece& piece, std::int64_t t, std::int64_t h, std::size_t s, bool difference) {
+  return piece.level(t + h, s) - (difference ? piece.level(t - 1, s) : 0);
+}
+
+// Fits scales by series and distance. Distance 0 also scales the inputs. Uses only training data: no value from
+// `train_end` on, and the training positions `windows`.
+std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
+                                            const ForecastOptions& options);
+// Returns the training error of the one-step seasonal_naive forecast by series, the unit of mase; 0 if there is none.
+std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period);
+
+// Error sums over observed values; add them for several series.
+struct ForecastErrors {
+  double absolute = 0, square = 0, n = 0;
+  double scaled = 0, n_scaled = 0;  // in units of each series' seasonal error, if any
+
+  ForecastErrors& operator+=(const ForecastErrors& other);
+  // Adds mae, rmse and, if defined, mase, with `suffix` after each name; adds nothing if n is 0.
+  void put(std::map<std::string, double>& metrics, const std::string& suffix) const;
+};
+
+// By baseline: persistence, seasonal_naive, linear_ar.
+using MethodErrors = std::map<std::string_view, ForecastErrors>;
+// Windows of rows, by their first target row.
+struct SeriesWindows {
+  const SeriesRows& rows;
+  const Runs& at;
+};
+// Returns the baseline errors by series, over all targets of the windows in `scored`; linear_ar is fitted to `train`.
+std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
+                                        std::span<const double> seasonal, const ForecastOptions& options);
+
+}  // namespace unroll

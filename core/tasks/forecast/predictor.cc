@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasts in the units of the series: inputs are normalized and perhaps differenced, outputs are converted back.
+#include <cmath>
+
+#include "core/data/table/series_rows.h"
+#include "core/model/constants.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "core/support/text/short_number.h"
+#include "core/tasks/common/example_parts.h"
+#include "core/tasks/common/pooling.h"
+#include "core/tasks/common/prediction_batches.h"
+#include "core/tasks/common/task_parts.h"
+#include "unroll/ir/ops.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::string_view k_forecaster = "Forecaster";
+constexpr std::int64_t k_most_steps = 1'000'000;
+
+}  // namespace
+
+struct Forecaster::State {
+  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+      : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
+        window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
+        missing(metadata.contains("missing") ? get_text(metadata, "missing") : "previous"),
+        constants(constants_of(parameters)) {
+    if (window < 1)
+      throw Error(ErrorKind::input_file, "model",
+                  "metadata 'window' must be at least 1; got " + std::to_string(window));
+    for (const SeriesScales& s : scales) columns.push_back(s.column);
+    program(1);  // checks early that metadata and parameters match
+  }
+
+  std::int64_t n_series() const { return static_cast<std::int64_t>(scales.size()); }
+  std::int64_t horizon() const { return static_cast<std::int64_t>(scales[0].ahead.size()); }
+  std::int64_t history() const { return window + (difference ? 1 : 0); }
+
+  // x f32 [W,B,S] -> prediction [B,H*S], in units of the normalizer
+  std::shared_ptr<Program> program(std::int64_t rows) {
+    return programs.get(rows, [&] {
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
+      graph.output("prediction", sequence_answers(scope, x, model, "final", horizon() * n_series()));
+      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_forecaster), backend);
+    });
+  }
+
+  // Predicts one horizon for each history of `inputs` and appends it to the history and to the answer. The model reads
+  // it again for the next horizon. Answers are rounded to few digits.
+  void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
+              std::span<const std::size_t> inputs) {
+    const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
+    const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
+    Tensor x(DType::f32, {window, rows, n_series()});
+    const auto to = x.values<float>();
+    for (std::size_t b = 0; b < histories.size(); ++b) {
+      const std::span<const double> last = std::span(histories[b]).last(W * S);
+      for (std::size_t i = 0; i < W * S; ++i) {
+        const double value = last[i] - (difference ? *(last.data() + i - S) : 0);
+        to[(i / S * B + b) * S + i % S] = static_cast<float>(scales[i % S].ahead[0].apply(value));
+      }
+    }
+    const TensorMap outputs = program(rows)->run({{"x", std::move(x)}});
+    const auto given = outputs.at("prediction").values<float>();
+    for (std::size_t b = 0; b < histories.size(); ++b) {
+      Values& values = histories[b];
+      require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
+      const std::size_t end = values.size();
+      for (std::size_t i = 0; i < H * S; ++i) {
+        const ZScore& scale = scales[i % S].ahead[i / S];
+        const double before = difference ? values[end - S + i % S] : 0;
+        const float computed = given[b * H * S + i];
+        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + before);
+        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + before));
+      }
+    }
+  }
+
+  void check(const Values& values, std::size_t index) const {
+    const auto S = static_cast<std::size_t>(n_series());
+    if (values.size() % S != 0)
+      refuse_input(k_forecaster, index,
+                   std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
+    if (static_cast<std::int64_t>(values.size() / S) < history())
+      refuse_input(k_forecaster, index, "the model reads " + counted(history(), "row") + "; got " +
+                                     std::to_string(values.size() / S));
+    for (const double value : values)
+      if (std::isinf(value)) refuse_input(k_forecaster, index, "a value is not finite");
+  }
+
+  // Returns the last rows of a history as model input. Gaps are filled as SeriesRows fills those of a file.
+  Values last_rows(const Values& values, std::size_t index) const {
+    check(values, index);
+    const auto S = static_cast<std::size_t>(n_series()), read = static_cast<std::size_t>(history()) * S;
+    const std::size_t first = values.size() - read;
+    SeriesPiece piece;
+    piece.end = history();
+    piece.n_series = S;
+    std::vector<double> level(S, std::nan(""));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool is_gap = std::isnan(values[i]);
+      if (!is_gap) level[i % S] = values[i];
+      if (i < first) continue;
+      if (is_gap && missing == "error")
+        refuse_input(k_forecaster, index,
+                     "row " + std::to_string(i / S) +
+                         " has a missing value; the model was trained with data.missing = \"error\"");
+      if (std::isnan(level[i % S]))
+        refuse_input(k_forecaster, index, "series " + in_quotes(columns[i % S]) + " has no value up to row " +
+                                          std::to_string(i / S) + ", and the model reads " + counted(history(), "row"));
+      piece.levels.push_back(level[i % S]);
+      piece.observed.push_back(is_gap ? 0 : 1);
+    }
+    if (missing == "interpolate") piece.interpolate(piece.end);
+    return std::move(piece.levels);
+  }
+
+  Backend& backend;
+  RecurrentModelOptions model;
+  std::vector<SeriesScales> scales;
+  std::vector<std::string> columns;
+  std::int64_t window;
+  bool difference;
+  std::string missing;  // as in ForecastOptions::missing
+  Constants constants;
+  ProgramCache<std::int64_t> programs;  // by B
+};
+
+Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+  require_task(metadata, "forecast", k_forecaster);
+  state_ = hidden_state<State>(metadata, parameters, backend);
+}
+
+const std::vector<std::string>& Forecaster::columns() const { return state_->columns; }
+std::int64_t Forecaster::horizon() const { return state_->horizon(); }
+std::int64_t Forecaster::history() const { return state_->history(); }
+
+std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps) {
+  State& s = *state_;
+  if (steps < 0 || steps > k_most_steps)
+    throw Error(ErrorKind::usage, k_forecaster,
+                "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
+  const auto S = static_cast<std::size_t>(s.n_series());
+  const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S;
+  std::vector<Values> results(histories.size()), starts;
+  std::vector<std::size_t> all(histories.size());
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    starts.push_back(s.last_rows(histories[i], i));
+    all[i] = i;
+  }
+  for_each_batch(all, prediction_rows(s.window * s.n_series(), std::int64_t{1} << 20),
+                 [&](std::span<const std::size_t> part, std::int64_t B) {
+                   std::vector<Values> extended, answers(part.size());
+                   for (const std::size_t i : part) extended.push_back(std::move(starts[i]));
+                   while (answers[0].size() < wanted) s.extend(extended, answers, B, part);
+                   for (std::size_t b = 0; b < part.size(); ++b) {
+                     answers[b].resize(wanted);
+                     results[part[b]] = std::move(answers[b]);
+                   }
+                 });
+  return results;
+}
+
+namespace {
+
+std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const PredictInput> inputs,
+                                        const PredictOptions& options) {
+  const auto series = static_cast<std::int64_t>(forecaster.columns().size());
+  std::vector<Prediction> list;
+  for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
+    list.emplace_back(Tensor::from<double>({static_cast<std::int64_t>(values.size()) / series, series}, values));
+  return list;
+}
+
+// Returns the last consecutive windows without overlap.
+std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * static_cast<std::size_t>(horizon) < most; --i)
+    if (starts.empty() || windows[i] + horizon <= starts.back()) starts.push_back(windows[i]);
+  std::reverse(starts.begin(), starts.end());
+  return starts;
+}
+
+void forecast_examples(const ExampleRequest& r, Examples& examples) {
+  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
+  if (!task) return;
+  Forecaster forecaster(r.metadata, r.parameters, r.backend);
+  const SeriesRows& rows = task->series(examples.split);
+  const std::int64_t H = forecaster.horizon(), period = task->period();
+  const std::vector<std::int64_t> starts = last_windows(task->windows(examples.split), H, r.most);
+  const std::size_t S = rows.n_series();
+  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.column_name(s);
+  SeriesPiece piece;
+  for (const std::int64_t t : starts) {
+    rows.read(t - forecaster.history(), t, piece);
+    if (task->interpolates()) piece.interpolate(t);
+    const Forecaster::Values values = forecaster.predict({&piece.levels, 1})[0];
+    rows.read(std::max<std::int64_t>(t - std::max<std::int64_t>(period, 1), 0), t + H, piece);
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::size_t s = 0; s < S; ++s) {
+        ForecastExample& e = examples.forecasts[s];
+        e.at.push_back(rows.place(t + h));
+        e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
+        e.predicted.push_back(values[static_cast<std::size_t>(h) * S + s]);
+        e.ahead.push_back(h + 1);
+        e.baselines["persistence"].push_back(piece.level(t - 1, s));
+        const std::int64_t before = t + h - (h / period + 1) * period;
+        e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
+      }
+  }
+}
+
+}  // namespace
+
+const PredictionRow forecast_prediction_row{
+    "histories [rows, series] -> arrays [steps, series] in the units of the data",
+    PredictorWith<Forecaster, InputForm::numbers, forecast_inputs>::make, forecast_examples};
+
+}  // namespace unroll

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unroll/tasks/predict_tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/data/file/gzip.h"
+#include "core/data/table/csv.h"
+#include "core/data/table/series_rows.h"
+#include "core/support/text/counted.h"
+#include "core/support/text/in_quotes.h"
+#include "core/tasks/common/prediction_batches.h"
+#include "core/tasks/common/task_parts.h"
+#include "core/tasks/forecast/forecast_series.h"
+#include "core/tasks/table/features.h"
+#include "core/tasks/table/table_form.h"
+
+namespace unroll {
+
+namespace {
+
+RecordFile in_pieces(std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
+  constexpr std::size_t k_no_text = 1;  // keep no text in memory
+  return {std::move(file), name, k_no_text};
+}
+
+}  // namespace
+
+struct FeatureReader::State {
+  State(const Metadata& metadata, const std::string& name)
+      : features(Features::of(metadata)), targets(get_targets(metadata)),
+        labels(metadata.contains("labels") ? get_list(metadata, "labels") : std::vector<std::string>()),
+        reader(name, CsvLimits{}.max_columns, format_as_trained(metadata, features.columns)),
+        known(known_table(metadata)),
+        missing(features.missing == "error" ? CsvReader::Missing::refused : CsvReader::Missing::as_nan) {}
+
+  void find_columns() {
+    places = places_in(reader, features.columns, known);
+    const auto is_feature = [&](std::size_t c) { return std::find(places.begin(), places.end(), c) != places.end(); };
+    const bool has_more = !reader.header().empty() || reader.n_columns() > places.size();
+    for (const std::string& target : targets)
+      for (std::size_t c = 0; c < reader.n_columns() && has_more; ++c)
+        if (!is_feature(c) && reader.column_name(c) == target) target_places.push_back(c);
+    const std::size_t last = reader.n_columns() - 1;
+    if (targets.empty() && !is_feature(last)) target_places.push_back(last);  // older models do not name the label
+    if (target_places.size() < targets.size()) target_places.clear();
+  }
+
+  Features features;
+  std::vector<std::string> targets, labels;  // columns, classes
+  CsvReader reader;
+  KnownTable known;
+  CsvReader::Missing missing;
+  std::vector<std::size_t> places;  // columns of the features; empty before the first row
+  std::vector<std::size_t> target_places;
+  std::vector<std::string> cells;
+};
+
+FeatureReader::FeatureReader(const Metadata& metadata, std::string name) {
+  if (!metadata.contains("width"))
+    throw Error(ErrorKind::usage, "FeatureReader",
+                "a model for the task " + in_quotes(get_text(metadata, "task")) + " reads no rows of a table");
+  state_ = hidden_state<State>(metadata, name);
+}
+
+void FeatureReader::look_at(std::shared_ptr<const Vfs::Reader> file) {
+  state_->reader.look_at(in_pieces(std::move(file), state_->reader.name()).head());
+}
+
+std::vector<std::string> FeatureReader::warnings() const { return state_->reader.warnings(); }
+
+std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std::int64_t number) {
+  State& s = *state_;
+  const auto n = static_cast<std::size_t>(number);
+  if (!s.reader.read({line, n, 0}, s.cells)) return std::nullopt;
+  if (s.places.empty()) s.find_columns();
+  Row row;
+  for (const std::size_t c : s.places) row.values.push_back(s.reader.number(s.cells[c], n, c, s.missing));
+  for (const std::size_t c : s.target_places) {
+    std::string text = target_text(s.cells[c]);
+    const bool is_class = std::find(s.labels.begin(), s.labels.end(), text) != s.labels.end();
+    row.targets.push_back(s.reader.is_missing(text) && !is_class ? std::string() : std::move(text));
+  }
+  return row;
+}
+
+SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                     std::int64_t rows, std::int64_t steps) {
+  require_task(metadata, "forecast", "series_end");
+  const SeriesRows all(in_pieces(std::move(file), name), series_format(metadata), /*hold=*/false);
+  if (all.size() < rows)
+    throw Error(ErrorKind::input_file, name,
+                "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
+                "Give a longer history");
+  SeriesEnd end;
+  SeriesPiece piece;
+  all.read(all.size() - rows, all.size(), piece);
+  if (metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") piece.interpolate(all.size());
+  end.values = piece.levels;
+  const std::vector<SeriesScales> trained = get_scales(metadata);
+  const bool has_names = !all.reader().header().empty();
+  for (std::size_t s = 0; s < all.n_series(); ++s)
+    end.columns.push_back(has_names || trained[s].column.empty() ? all.column_name(s) : trained[s].column);
+  for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
+  end.notes = all.notes();
+  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
+  const SeriesDates& dates = all.dates();
+  if (!dates.exist()) {
+    for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));
+    return end;
+  }
+  end.date = has_names ? all.reader().column_name(dates.column()) : get_text(metadata, "date");
+  const std::int64_t last = steps_between(dates.first(), dates.last(), dates.step()).value_or(0);
+  for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(dates.text(last + i));
+  return end;
+}
+
+std::shared_ptr<const Vfs::Reader> open_table(const std::string& path) {
+  return unpacked(disk().open(path), path, 0);
+}
+
+}  // namespace unroll

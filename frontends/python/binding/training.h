@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training from a config. Python's lock is released; callbacks and checks for Ctrl-C acquire it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontends/python/binding/loaded_model.h"
+#include "unroll/train/trainer.h"
+
+namespace unroll::python {
+
+struct FinishedRun {
+  TrainResult result;
+  LoadedModel model;  // best validation if a folder was written or patience ended the run; else the last update
+};
+
+// Python's class Run.
+struct PythonRun {
+  TrainResult result;
+  nanobind::object model;
+  explicit PythonRun(FinishedRun run) : result(std::move(run.result)), model(nanobind::cast(std::move(run.model))) {}
+};
+
+struct TrainRequest {
+  std::string config;  // the path of a file, or TOML text
+  bool is_text = false;
+  std::vector<std::string> settings;  // "section.key=value"
+  std::string folder;                 // of the run; empty: no files
+  bool resume = false;
+  // Called with a dict for each report; returning False stops the run. None: not called.
+  nanobind::object on_report;
+};
+// Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised, whose attribute `run` is the run.
+PythonRun train(const TrainRequest& request);
+// Returns the model of a config with its initial parameters. Reads the data, which determine sizes and vocabularies.
+LoadedModel build(const TrainRequest& request);
+
+}  // namespace unroll::python
