@@ -21,8 +21,8 @@ class AllReduceCall final : public Call {
         sum_(ranks_, node.attributes.get<std::int64_t>("leaves"), node.outputs[0].dtype,
              node.outputs[0].shape.elements()),
         inputs_(std::move(blocks)), result_(result), goes_on_(goes_on) {
-    // A rank without partial sums still has an operand.
-    if (leaves_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
+    // A rank without leaves has an operand all the same.
+    if (micro_batches_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
       inputs_.clear();
     blocks_.resize(inputs_.size());
   }

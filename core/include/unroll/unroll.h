@@ -15,6 +15,7 @@
 #include "unroll/ir/graph.h"
 #include "unroll/ir/op.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 #include "unroll/ir/recurrent.h"
 #include "unroll/ir/row_sums.h"
 #include "unroll/ir/scan.h"

@@ -118,9 +118,10 @@ Values lion_body(Inputs in, const Attributes& attributes) {
 
 // Blocks in the order of sum_tree.h, [N] each, the last leaf not yet added. A rank without leaves gives zeros, which
 // are not added.
-std::vector<TreeBlock> own_blocks(const Attributes& attributes) {
+std::vector<PartialSum> own_blocks(const Attributes& attributes) {
   const auto n = [&](const char* name) { return attributes.get<std::int64_t>(name); };
-  return blocks_before_last_sum(leaves_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
+  return partial_sums_before_last(
+      micro_batches_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
 }
 void require_all_reduce(const ShapeQuery& q) {
   const std::int64_t rank = q.integer("rank"), ranks = q.integer("ranks"), leaves = q.integer("leaves");
@@ -139,8 +140,7 @@ void require_all_reduce(const ShapeQuery& q) {
 Values all_reduce_body(Inputs in, const Attributes& attributes) {
   std::vector<Value> sums(in.begin(), in.end());
   for (const SumStep& step : sum_steps(own_blocks(attributes)))
-    sums[static_cast<std::size_t>(step.left)] =
-        sums[static_cast<std::size_t>(step.left)] + sums[static_cast<std::size_t>(step.right)];
+    sums[step.left] = sums[step.left] + sums[step.right];
   return {sums[0]};
 }
 bool all_reduce_needs_kernel(const Attributes& attributes) { return attributes.get<std::int64_t>("ranks") > 1; }

@@ -58,7 +58,7 @@ AblationMetric common_metric(std::span<const VariantRuns> all, std::span<const A
   return {};
 }
 
-// What all runs have in common, whatever the config plans.
+// Options that all runs of an ablation share, whatever the config plans.
 TrainerOptions for_ablation(TrainerOptions o) {
   o.schedule = {.name = "constant", .warmup = o.schedule.warmup};
   o.epochs = o.stop_at = o.patience = o.keep = 0;

@@ -21,9 +21,9 @@ UpdateResult Trainer::update(std::span<const Batch> batches, std::optional<doubl
                     std::to_string(batches.size()));
   if (lr && !(*lr >= 0 && std::isfinite(*lr)))
     throw Error(ErrorKind::usage, "Trainer::update", "lr must be 0 or above; got " + exact_text(*lr));
-  s.prepare();
+  s.prepare_programs();
   const std::int64_t update = s.run.update + 1;
-  DeviceModel::UpdateInputs inputs = s.inputs_of(update, /*watches=*/false);
+  DeviceModel::UpdateInputs inputs = s.inputs_of(update, /*statistics=*/false);
   if (lr) inputs.lr = *lr;
   s.model.clear_totals();
   s.model.update(batches, inputs);
@@ -43,19 +43,19 @@ UpdateResult Trainer::update(std::span<const Batch> batches, std::optional<doubl
 std::int64_t Trainer::updates() const { return state_->run.update; }
 
 EvaluateResult Trainer::evaluate(const Batch& batch) { return evaluate(std::span(&batch, 1)); }
-EvaluateResult Trainer::evaluate(std::span<const Batch> batches) { return state_->model.evaluate(batches); }
-TensorMap Trainer::predict(const Batch& batch) { return state_->model.predict(batch); }
+EvaluateResult Trainer::evaluate(std::span<const Batch> batches) { return state_->model.evaluator().evaluate(batches); }
+TensorMap Trainer::predict(const Batch& batch) { return state_->model.evaluator().predict(batch); }
 
 void Trainer::save(const std::string& path) {
   State& s = *state_;
-  s.prepare();
+  s.prepare_programs();
   save_safetensors(path, s.checkpoint(), s.folder.vfs());
   s.remember();
 }
 
 void Trainer::load(const std::string& path) {
   State& s = *state_;
-  s.prepare();
+  s.prepare_programs();
   const TensorFile file = load_safetensors(path, s.folder.vfs());
   check_digest(file, path);
   s.restore(file, path);

@@ -43,14 +43,14 @@ std::int64_t first_difference(const Tensor& a, const Tensor& b, std::int64_t n) 
   return -1;
 }
 
-// Where the walk is: the graph, or a step of a loop's body.
+// The position of the walk: the graph, or a step of a loop's body.
 struct Level {
   Inside inside;
   std::string prefix;                  // of value_name
   std::vector<std::int32_t> path;      // nodes of the loops around it
   std::string place;
   std::vector<const Tensor*> inputs;   // null: not known
-  // Where this step's part lies in what its loops stacked. A packed loop stacks rows, not slices.
+  // The place of this step's part in the stacked outputs of its loops. A packed loop stacks rows, not slices.
   std::int64_t slice = 0;
   std::int64_t first_row = 0, rows = 0, batch = 0;  // of a packed loop's step; batch 0: not packed
   Live live = {};
@@ -112,7 +112,7 @@ class NodeWalk {
                               : slice_of(stack, type, level.slice);
     return true;
   }
-  // What no output shows, as the verifier computes it.
+  // Computes a value that no output shows, as the verifier does.
   bool find_or_compute(const Level& level, ValueId id, Tensor& value) const {
     if (find(level, id, value)) return true;
     const Node& node = level.inside.graph.node(id.node);
@@ -133,7 +133,7 @@ class NodeWalk {
     return value;
   }
 
-  // Of packed rows only the first ones are there, and so in all that is made of them row by row.
+  // Packed values hold only their first rows, and so do values computed from them row by row.
   Live live_of(const Level& level, const Node& node, const std::map<std::int32_t, Live>& lives) const {
     Tensor count;
     if (node.op == Op::matmul && node.inputs.size() == 3) {

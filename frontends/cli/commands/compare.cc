@@ -106,7 +106,7 @@ ReportList backend_rows(const Comparison& c) {
   return rows;
 }
 
-// Returns the rows of each backend but the reference, those closest to their tolerance first.
+// The results of each backend other than the reference, those closest to their limits first.
 ReportList result_rows(const Comparison& c, std::size_t at_most) {
   ReportList rows;
   for (const BackendResult& r : c.backends) {

@@ -71,7 +71,7 @@ Intervals add_text_scores(PairScores scores, Metrics& metrics, std::map<std::str
   return std::move(scores.intervals);
 }
 
-// Adds the confidence intervals of text scores over other pairs of the same kind.
+// Confidence intervals of the scores of texts, for other pairs of the same kind.
 void add_intervals(Report& report, const Intervals& intervals, bool json) {
   if (intervals.empty()) return;
   Report values;
@@ -108,6 +108,51 @@ void add_advice(Report& report, const Metrics& metrics, const std::map<std::stri
   report.add("advice", list);
 }
 
+struct Evaluated {
+  EvaluateResult result;
+  std::map<std::string, Metrics> baselines;  // by method
+  Intervals intervals;
+  bool is_finite() const { return std::isfinite(result.loss); }
+};
+
+Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
+                       Backend& backend, Activity& busy) {
+  const Split split = split_of(options.split);
+  TrainerOptions how = trainer_options(run.config);
+  how.stage = busy.stages();
+  Trainer trainer(task, backend, how);
+  trainer.set_parameters(run.model.tensors);
+  busy.say("evaluating");
+  Evaluated e{.result = trainer.evaluate(split), .baselines = task->baselines(split), .intervals = {}};
+  if (!e.is_finite()) return e;  // a prediction says nothing
+  busy.say("scoring texts");
+  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
+    e.intervals = add_text_scores(pair_scores(*pairs, run, backend, split, options.decode), e.result.metrics,
+                                  e.baselines);
+  if (options.svg.empty()) return e;
+  busy.say("predicting examples");
+  draw_examples(run, *task, backend, split, options.svg);
+  return e;
+}
+
+void print_notes(const Task& task, Split split) {
+  if (const auto* examples = dynamic_cast<const SplitExamples*>(&task))
+    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
+  if (const std::string note = small_split_note(task, split); !note.empty())
+    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+}
+
+void add_metrics(Report& report, const Evaluated& e, bool json) {
+  if (!json) {
+    add_metric_tables(report, e.result.metrics, e.baselines);
+    return;
+  }
+  Report baselines;
+  for (const auto& [method, metrics] : e.baselines) baselines.add(method, report_of(metrics));
+  report.add("metrics", report_of(e.result.metrics));
+  if (!e.baselines.empty()) report.add("baselines", baselines);
+}
+
 int execute(const EvalArguments& options) {
   Activity busy("loading the run");
   const RunFolder run = open_run(options);
@@ -117,49 +162,23 @@ int execute(const EvalArguments& options) {
     throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
   ExplainingBackend* explaining = nullptr;
   const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  TrainerOptions how = trainer_options(run.config);
-  how.stage = busy.stages();
-  Trainer trainer(task, *backend, how);
-  trainer.set_parameters(run.model.tensors);
-  busy.say("evaluating");
-  EvaluateResult result = trainer.evaluate(split_of(options.split));
-  std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
-  const bool is_finite = std::isfinite(result.loss);  // otherwise a prediction is meaningless
-  busy.say("scoring texts");
-  Intervals intervals;
-  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()); pairs && is_finite)
-    intervals = add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode),
-                                result.metrics, methods);
-  if (!options.svg.empty() && is_finite) {
-    busy.say("predicting examples");
-    draw_examples(run, *task, *backend, split_of(options.split), options.svg);
-  }
+  const Evaluated e = evaluate_run(options, run, task, *backend, busy);
   busy.finish();
-  if (const auto* examples = dynamic_cast<const SplitExamples*>(task.get()))
-    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
-  if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
-    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+  print_notes(*task, split_of(options.split));
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
-  report.add("loss", result.loss);
-  if (options.json) {
-    Report baselines;
-    for (const auto& [method, metrics] : methods) baselines.add(method, report_of(metrics));
-    report.add("metrics", report_of(result.metrics));
-    if (!methods.empty()) report.add("baselines", baselines);
-  } else {
-    add_metric_tables(report, result.metrics, methods);
-  }
-  add_intervals(report, intervals, options.json);
-  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end() && is_finite)
+  report.add("loss", e.result.loss);
+  add_metrics(report, e, options.json);
+  add_intervals(report, e.intervals, options.json);
+  if (const auto counts = e.result.counts.find("confusion"); counts != e.result.counts.end() && e.is_finite())
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
-  const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, result.loss);
-  if (is_finite) add_advice(report, result.metrics, methods, options.json);
+  const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, e.result.loss);
+  if (e.is_finite()) add_advice(report, e.result.metrics, e.baselines, options.json);
   else if (options.json) report.add("error", error);
-  if (is_finite && !options.json && options.weights.empty())
+  if (e.is_finite() && !options.json && options.weights.empty())
     report.add("next", next_step(options.config, run.config.uses()));
   print_explained(std::move(report), explaining, options.json);
-  if (!is_finite)
+  if (!e.is_finite())
     throw Error(ErrorKind::numeric, options.config, error,
                 "Use an earlier checkpoint: `unroll inspect` shows tensors that are not finite");
   return 0;

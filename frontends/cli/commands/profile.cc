@@ -62,7 +62,7 @@ constexpr std::int64_t k_warm_up = 20, k_least_warm_up = 3, k_least_updates = 3;
 constexpr double k_long = 5;  // limit in seconds for the warm-up, and for measuring
 constexpr std::int64_t k_traced_updates = 3;
 
-// Exchanges of one of several ranks, per update.
+// The exchanges of one of several ranks, per update.
 struct Exchanges {
   double update_ms = 0;
   double milliseconds = 0, bytes = 0;  // all exchanges; bytes that this rank sent
@@ -102,77 +102,114 @@ std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
   for (int r = 1; r < ranks.size() && ranks.rank() == 0; ++r)
-    in.push_back({r, std::as_writable_bytes(std::span(&all[static_cast<std::size_t>(r)], 1))});
+    in.push_back({r, std::as_writable_bytes(std::span(&all.begin()[r], 1))});
   ranks.exchange(out, in);
   return all;
 }
 
+// Times updates: some to warm up, then the measured ones, then those of the trace. on_update() is called before each
+// update and after the last.
+class UpdateTimer {
+ public:
+  // is_given: the number of updates holds on a slow device, too.
+  UpdateTimer(TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace)
+      : backend_(backend), ranks_(backend.communicator()), trace_(trace), most_(most), is_given_(is_given),
+        end_(warm_ + most) {
+    if (ranks_) ranks_->measure_waiting();
+  }
+  std::int64_t n_traced() const { return trace_ ? k_traced_updates : 0; }
+  std::int64_t n_updates() const { return k_warm_up + most_ + n_traced(); }  // at most
+
+  // Returns true when all is measured.
+  bool on_update() {
+    const auto now = Clock::now();
+    ++done_;
+    if (done_ == 0) begin_ = now;
+    shorten(now);
+    if (done_ > warm_ && done_ <= end_) times_.push_back(1e3 * std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    if (done_ == warm_) begin_measuring(now);
+    if (done_ == end_) end_measuring(now);
+    backend_.await_call_from(Clock::now());
+    return done_ == end_ + n_traced();
+  }
+
+  Measured finish() {
+    if (trace_) trace_->record(false);
+    if (ranks_) measured_.exchanges = of_all_ranks(*ranks_, own_);
+    return std::move(measured_);
+  }
+
+ private:
+  // A slow device warms up and is measured for fewer updates. Ranks must not decide this on their own.
+  void shorten(Clock::time_point now) {
+    if (ranks_ || std::chrono::duration<double>(now - begin_).count() <= k_long) return;
+    if (done_ >= k_least_warm_up && done_ < warm_) {
+      warm_ = done_;
+      end_ = done_ + most_;
+    } else if (done_ >= warm_ + k_least_updates && done_ < end_ && !is_given_) {
+      end_ = done_;
+    }
+  }
+
+  void begin_measuring(Clock::time_point now) {
+    backend_.mark();
+    begin_ = now;
+    if (ranks_) exchanged_before_ = ranks_->exchanged();
+  }
+
+  void end_measuring(Clock::time_point now) {
+    Measured& m = measured_;
+    m.updates = end_ - warm_;
+    const auto n = static_cast<double>(m.updates);
+    m.calls = profile_updates(backend_.ran(), m.updates);
+    m.update_ms = 1e3 * std::chrono::duration<double>(now - begin_).count() / n;
+    std::sort(times_.begin(), times_.end());
+    m.least_ms = times_.front();
+    m.median_ms = times_[times_.size() / 2];
+    m.data_ms = 1e3 * backend_.seconds_before_calls() / n;
+    m.transfer_ms = 1e3 * backend_.transfer_seconds() / n;
+    if (ranks_) own_ = exchanges_since(*ranks_, exchanged_before_, n);
+    own_.update_ms = m.update_ms;
+    own_.before_calls_ms = 1e3 * backend_.exchanges_before_calls() / n;
+    m.trace_begin = Clock::now();
+    if (!trace_) return;
+    backend_.keep_spans(k_most_host_spans);
+    trace_->record(true);
+  }
+
+  TimedBackend& backend_;
+  Communicator* ranks_;
+  Trace* trace_;
+  std::int64_t most_;
+  bool is_given_;
+  std::int64_t done_ = -1, warm_ = k_warm_up, end_;
+  Clock::time_point begin_{}, last_{};
+  std::vector<double> times_;  // milliseconds of measured updates
+  Communicator::Exchanged exchanged_before_;
+  Exchanges own_;
+  Measured measured_;
+};
+
 Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace,
                  std::vector<HostLane>& lanes) {
   const auto task = std::make_shared<TimedTask>(model.task);
+  UpdateTimer timer(backend, most, is_given, trace);
   TrainerOptions options = updates_alone(model.training);
   options.epochs = 0;
-  const std::int64_t traced = trace ? k_traced_updates : 0;
-  options.stop_at = k_warm_up + most + traced;
+  options.stop_at = timer.n_updates();
   options.max_updates = std::max(options.max_updates, options.stop_at);
   Trainer trainer(task, backend, options);
   if (!model.parameters.empty()) trainer.set_parameters(model.parameters);
-
-  Measured m;
-  Communicator* ranks = backend.communicator();
-  if (ranks) ranks->measure_waiting();
-  Exchanges own;
-  Communicator::Exchanged exchanged_before;
-  Clock::time_point begin{}, last{};
-  std::vector<double> times;  // of measured updates
-  std::int64_t done = -1;     // called before each update
-  std::int64_t warm = k_warm_up, end = warm + most;
-  const auto each = [&] {
-    const auto now = Clock::now();
-    ++done;
-    const auto is_long = [&] { return !ranks && std::chrono::duration<double>(now - begin).count() > k_long; };
-    if (done == 0) begin = now;
-    if (done >= k_least_warm_up && done < warm && is_long()) warm = done, end = done + most;
-    if (done >= warm + k_least_updates && done < end && !is_given && is_long()) end = done;
-    if (done > warm && done <= end) times.push_back(1e3 * std::chrono::duration<double>(now - last).count());
-    last = now;
-    if (done == warm) {
-      backend.mark();
-      begin = now;
-      if (ranks) exchanged_before = ranks->exchanged();
-    }
-    if (done == end) {
-      m.updates = end - warm;
-      const auto n = static_cast<double>(m.updates);
-      m.calls = profile_updates(backend.ran(), m.updates);
-      m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
-      std::sort(times.begin(), times.end());
-      m.least_ms = times.front();
-      m.median_ms = times[times.size() / 2];
-      m.data_ms = 1e3 * backend.seconds_before_calls() / n;
-      m.transfer_ms = 1e3 * backend.transfer_seconds() / n;
-      if (ranks) own = exchanges_since(*ranks, exchanged_before, n);
-      own.update_ms = m.update_ms;
-      own.before_calls_ms = 1e3 * backend.exchanges_before_calls() / n;
-      m.trace_begin = Clock::now();
-      if (trace) {
-        backend.keep_spans(k_most_host_spans);
-        trace->record(true);
-      }
-    }
-    backend.await_call_from(Clock::now());
-    if (done == end + traced) return true;
-    return stop_signal() != 0;  // all ranks have received it
-  };
-  trainer.fit({}, each);
-  if (trace) trace->record(false);
-  if (ranks) m.exchanges = of_all_ranks(*ranks, own);
+  // Several ranks have caught the signal.
+  trainer.fit({}, [&] { return timer.on_update() || stop_signal() != 0; });
+  Measured m = timer.finish();
   m.batch_ms = 1e3 * task->seconds_each() * static_cast<double>(options.accumulate);
   lanes = {{"trainer", backend.spans()}, {"loader", task->spans_since(m.trace_begin)}};
   return m;
 }
 
-// ---- reports
+// ---- output
 
 struct PhaseRow {
   std::string name;
@@ -288,7 +325,7 @@ ReportList rank_rows(const std::vector<Exchanges>& ranks) {
   return rows;
 }
 
-// Lists the first ranks: late ones wait least.
+// Shows the first ranks only. The late ranks are those that wait least.
 TextTable rank_table(const std::vector<Exchanges>& ranks) {
   constexpr std::size_t k_shown = 16;
   TextTable table{{"rank", "update ms", "communication ms", "waiting ms", "hidden ms"}, {}};
@@ -327,8 +364,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
   add_exchanges(report, m.exchanges);
   report.add("batch_ms", m.batch_ms)
-      .add("gflops_of_roofline", m.roofline.flop / 1e9)
-      .add("gbps_of_roofline", m.roofline.bytes / 1e9);
+      .add("gflops_of_roofline", m.roofline.flop / 1e9).add("gbps_of_roofline", m.roofline.bytes / 1e9);
   if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
   else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
   if (!m.exchanges.empty()) {

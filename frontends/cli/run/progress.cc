@@ -19,8 +19,8 @@ namespace {
 
 std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
 
-// The extremes, each with its parameter or loop.
-std::vector<std::string> watch_pairs(const Watch& w) {
+// The extremes, each with the parameter or loop it belongs to.
+std::vector<std::string> statistics_pairs(const TrainingStatistics& w) {
   std::vector<std::string> pairs;
   const auto larger = [](auto member) {
     return [member](const auto& a, const auto& b) { return a.second.*member < b.second.*member; };
@@ -30,13 +30,13 @@ std::vector<std::string> watch_pairs(const Watch& w) {
   };
   if (!w.parameters.empty()) {
     const auto [low, high] =
-        std::minmax_element(w.parameters.begin(), w.parameters.end(), larger(&ParameterWatch::update_ratio));
+        std::minmax_element(w.parameters.begin(), w.parameters.end(), larger(&ParameterStatistics::update_ratio));
     add("lowest_update_ratio", low->second.update_ratio, low->first);
     add("highest_update_ratio", high->second.update_ratio, high->first);
   }
   if (!w.loops.empty()) {
-    const auto saturated = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::saturated));
-    const auto dead = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::dead));
+    const auto saturated = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopStatistics::saturated));
+    const auto dead = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopStatistics::dead));
     add("saturated", saturated->second.saturated, saturated->first);
     add("dead", dead->second.dead, dead->first);
   }
@@ -53,8 +53,8 @@ std::vector<std::string> progress_pairs(const Progress& p, double seconds_left) 
   pairs.push_back(fmt::format("updates_per_second={:.3g}", p.updates_per_second));
   pairs.push_back(fmt::format("gradient_norm={:.3g}", p.gradient_norm));
   pairs.push_back(fmt::format("data_wait={:.1f}%", 100 * p.data_wait));
-  if (p.watch)
-    for (std::string& pair : watch_pairs(*p.watch)) pairs.push_back(std::move(pair));
+  if (p.statistics)
+    for (std::string& pair : statistics_pairs(*p.statistics)) pairs.push_back(std::move(pair));
   return pairs;
 }
 
