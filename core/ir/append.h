@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions of ops.h do with the operands that they are given.
+// Helpers of the functions of ops.h: appending nodes for given operands.
 #pragma once
 
 #include <initializer_list>

@@ -9,6 +9,7 @@
 
 #include "core/ir/append.h"
 #include "core/ir/input_range.h"
+#include "core/ir/ops/scan_parts.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
@@ -20,8 +21,8 @@ Ints ints(const Shape& shape) { return {shape.begin(), shape.end()}; }
 // A negative axis counts from the end.
 std::int64_t from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-// x with zeros where a mask is not set. What is computed element by element is computed again from operands that are
-// hidden too: the gradient of (p - t)^2 is NaN at a missing target t, and stays so times zero.
+// x with zeros where a mask is not set. Elementwise ops are computed again from masked operands: the gradient of
+// (p - t)^2 is NaN at a missing target t, and stays NaN times zero.
 class Seen {
  public:
   explicit Seen(Value mask) : mask_(mask) {}
@@ -154,7 +155,7 @@ Value reduce_max(Value x, Ints axes, bool keep) {
 }
 Value argmax(Value x, int axis) { return append(Op::argmax, {x}, {{"axis", from_end(axis, x.rank())}}); }
 Value sum(Value x) {
-  Ints axes(static_cast<std::size_t>(x.rank()));
+  Ints axes(x.rank());
   std::iota(axes.begin(), axes.end(), 0);
   return reduce_sum(x, std::move(axes));
 }
@@ -213,23 +214,18 @@ ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
   for (std::size_t i = 0; i < result.states.size(); ++i) body->output("next" + std::to_string(i), result.states[i]);
   for (std::size_t i = 0; i < result.outputs.size(); ++i) body->output("y" + std::to_string(i), result.outputs[i]);
 
-  std::vector<Value> inputs(states.begin(), states.end());
-  for (const Value& x : sequences) inputs.push_back(options.finite_padding ? x : without_padding(x, options.lengths));
-  inputs.insert(inputs.end(), constants.begin(), constants.end());
-  if (options.lengths) inputs.push_back(options.lengths);
   require_lengths(options.lengths, steps);
-  if (options.reset) inputs.push_back(options.reset);
-  const Attributes attributes{{"steps", steps},
-                              {"states", static_cast<std::int64_t>(states.size())},
-                              {"sequences", static_cast<std::int64_t>(sequences.size())},
-                              {"reverse", options.reverse},
-                              {"lengths", static_cast<bool>(options.lengths)},
-                              {"reset", static_cast<bool>(options.reset)}};
-  std::vector<Value> outputs = scan_body(inputs, attributes, std::move(body));
-  ScanResult r;
-  r.states.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(states.size()));
-  r.outputs.assign(outputs.begin() + static_cast<std::ptrdiff_t>(states.size()), outputs.end());
-  return r;
+  ScanParts parts;
+  parts.states.assign(states.begin(), states.end());
+  for (const Value& x : sequences)
+    parts.sequences.push_back(options.finite_padding ? x : without_padding(x, options.lengths));
+  parts.constants.assign(constants.begin(), constants.end());
+  parts.lengths = options.lengths;
+  parts.reset = options.reset;
+  parts.attributes = {{"steps", steps}, {"reverse", options.reverse}};
+  const std::vector<Value> outputs = parts.emit(std::move(body));
+  const auto stacks = outputs.begin() + std::ssize(states);
+  return {{outputs.begin(), stacks}, {stacks, outputs.end()}};
 }
 
 }  // namespace unroll
