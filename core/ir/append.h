@@ -21,6 +21,9 @@ inline Value append(Op op, std::initializer_list<Value> inputs, Attributes attri
   return inputs.begin()->graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
 }
 
+// A negative axis counts from the end.
+inline int from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
 // x where the condition holds, else 0. Times 0 is not enough: 0 * NaN is NaN.
 inline Value zero_unless(Value condition, Value x) { return select(condition, x, scalar_like(x, 0)); }
 

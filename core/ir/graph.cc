@@ -116,7 +116,7 @@ void Graph::output(std::string name, Value value) {
   outputs_.push_back({std::move(name), value.id()});
 }
 
-std::vector<ValueId> Graph::ids_of(Op op, std::span<const Value> inputs) const {
+std::vector<ValueId> Graph::ids_of(Op op, ValueList inputs) const {
   std::vector<ValueId> ids;
   for (const Value& value : inputs) {
     if (!value || &value.graph() != this)
@@ -137,7 +137,7 @@ std::vector<Value> Graph::append_node(Node node) {
   return values;
 }
 
-std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes,
+std::vector<Value> Graph::append(Op op, ValueList inputs, Attributes attributes,
                                  std::shared_ptr<const Graph> body) {
   std::vector<ValueId> ids = ids_of(op, inputs);
   std::vector<Type> types;
@@ -146,12 +146,12 @@ std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attribute
   return append_node({op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs), {}});
 }
 
-Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes,
+Value Graph::append_one(Op op, ValueList inputs, Attributes attributes,
                         std::shared_ptr<const Graph> body) {
   return append(op, inputs, std::move(attributes), std::move(body)).at(0);
 }
 
-std::vector<Value> Graph::append_copy(const Graph& source, const Node& node, std::span<const Value> inputs) {
+std::vector<Value> Graph::append_copy(const Graph& source, const Node& node, ValueList inputs) {
   const OriginScope of_node(*this, node.origin);
   std::vector<ValueId> ids = ids_of(node.op, inputs);
   const bool same_types = std::ranges::equal(
@@ -173,7 +173,7 @@ Value Graph::find_output(std::string_view name) {
   return found ? value(found->value) : Value();
 }
 
-std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<const Value> inputs) {
+std::vector<Value> inline_graph(Graph& target, const Graph& source, ValueList inputs) {
   const std::size_t n = source.nodes().size();
   if (inputs.size() != source.inputs().size())
     throw Error(ErrorKind::usage, "inline_graph",

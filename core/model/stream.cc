@@ -51,7 +51,7 @@ StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t 
       options.bidirectional);
 }
 
-StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options, std::int64_t inputs) {
+StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& options, std::int64_t inputs) {
   return refuse_bidirectional(
       {.inputs = inputs,
        .state_shapes =

@@ -73,7 +73,7 @@ void describe_recurrent(Module& m, const std::string& nonlinearity, const std::s
   if (o.cell.empty())
     refuse(file, m, "has weight_hh_l0 " + hh->stored + "; its rows must be 1, 3 or 4 times " +
                         std::to_string(o.hidden));
-  if (o.cell == "rnn") o.nonlinearity = nonlinearity;
+  if (o.cell == "rnn") o.nonlinearity = from_word<Nonlinearity>(nonlinearity, "nonlinearity");
   o.bias = false;
   for (const ModuleTensor& each : m.tensors) {
     const RecurrentName name = *recurrent_name(each.own);

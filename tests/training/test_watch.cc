@@ -40,15 +40,14 @@ class TwoWeights : public Task {
 // A recurrent layer over given x [T,B,1] and lengths; the loss is the mean of its outputs.
 class LayerTask : public Task {
  public:
-  Op cell = Op::rnn;
-  RecurrentLayerOptions options;
+  RecurrentModelOptions options;
   std::vector<float> x;              // [T=3, B=2, 1]
   std::vector<std::int32_t> lengths;  // [2]; empty: none
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value in = scope.graph().input("x", like.inputs.at("x").type());
     const Value ends = lengths.empty() ? Value() : scope.graph().input("lengths", like.inputs.at("lengths").type());
     TaskGraph t;
-    t.loss = mean(recurrent_layer(scope.child("net"), cell, in, options, {}, {}, ends).y);
+    t.loss = mean(recurrent_model(scope.child("net"), in, options, {}, ends).y);
     return t;
   }
   std::int64_t n_batches(Split) const override { return 1; }
@@ -86,7 +85,7 @@ TrainingStatistics first_watch(const LayerTask& task, const TensorMap& given, co
 
 LayerTask layer(Op cell, std::int64_t hidden) {
   LayerTask task;
-  task.cell = cell;
+  task.options.cell = std::string(op_info(cell).name);
   task.options.hidden = hidden;
   task.x.assign(6, 0);
   return task;
@@ -132,9 +131,8 @@ TEST_CASE("saturated gates and dead units are counted as by hand") {
     CHECK(rnn.loops.at("net.l0").dead == doctest::Approx(0.5));
 
     LayerTask relu = layer(Op::rnn, 4);
-    relu.options.relu = true;
-    const TrainingStatistics r =
-        first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
+    relu.options.nonlinearity = Nonlinearity::relu;
+    const TrainingStatistics r = first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
     CHECK(r.loops.at("net.l0").saturated == 0);
     CHECK(r.loops.at("net.l0").dead == doctest::Approx(0.25));
 

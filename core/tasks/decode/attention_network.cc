@@ -73,7 +73,7 @@ RecurrentModelOptions AttentionNetwork::decoder() const {
   options.bidirectional = false;
   if (!input_feeding) return options;
   options.layers = 1;
-  options.stack = "plain";
+  options.skip = SkipConnection::none;
   return options;
 }
 

@@ -31,7 +31,7 @@ struct StreamModel {
 // Returns the stream of recurrent layers; y is the output of the last layer. Throws Error(unsupported) for a
 // bidirectional model, which needs future inputs.
 UNROLL_API StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t inputs);
-UNROLL_API StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options, std::int64_t inputs);
+UNROLL_API StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& options, std::int64_t inputs);
 
 struct StreamOptions {
   std::int64_t lanes = 1;                   // B: independent sequences that advance together
