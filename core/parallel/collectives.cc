@@ -158,7 +158,7 @@ void HostSum::run(std::span<const std::byte* const> blocks, std::byte* result) {
   run(plan_.gather);
 }
 
-void sum_of_leaves(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements,
+void sum_micro_batches(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements,
                    std::span<const std::byte* const> blocks, std::byte* result) {
   HostSum(ranks, micro_batches, dtype, elements).run(blocks, result);
 }

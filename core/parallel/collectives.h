@@ -21,7 +21,7 @@ ByteList broadcast(Communicator& ranks, std::span<const std::byte> from_rank_0);
 // True if `mine` holds on any rank.
 bool any(Communicator& ranks, bool mine);
 
-// Computes sum_of_leaves() repeatedly for vectors of one type.
+// Computes sum_micro_batches() repeatedly for vectors of one type.
 class HostSum {
  public:
   HostSum(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements);

@@ -148,7 +148,7 @@ std::vector<T> sum_on(Communicator& ranks, DType dtype, std::int64_t leaves, std
   std::vector<const std::byte*> at;
   for (const auto& block : blocks) at.push_back(reinterpret_cast<const std::byte*>(block.data()));
   std::vector<T> sum(n);
-  sum_of_leaves(ranks, leaves, dtype, static_cast<std::int64_t>(n), at, reinterpret_cast<std::byte*>(sum.data()));
+  sum_micro_batches(ranks, leaves, dtype, static_cast<std::int64_t>(n), at, reinterpret_cast<std::byte*>(sum.data()));
   return sum;
 }
 

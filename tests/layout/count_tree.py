@@ -21,7 +21,7 @@ NAMES = {
     r"\w*[Ll]ever\w*": "ablation", r"\w*[Jj]udg\w*": "verifier, reference", r"\w*\b(?:Team|Lockstep)\b": "thread pool",
     r"(?:Rates|usual_rates)": "machine model", r"(?:next_)?site": "RNG stream", r"(?:DocumentReader)": "classifier",
     r"(?:Moment|go_back)": "snapshot", r"\w*[Rr]esidents\w*|Residency": "persistent buffers", r"UpdateRecipe": "config",
-    r"\w*[Rr]ow_group\w*": "fused reduction", r"(?:leaves|leaf)": "micro-batch, partial sum",
+    r"\w*[Rr]ow_group\w*": "fused reduction", r"leaves": "micro-batch, partial sum",
     r"own_(?:loop|options|option)": "custom, backend-specific", r"(?:Stack)": "skip connection",
 }
 BANNED = re.compile(r"(?<![\w\"./-])(?:" + "|".join(NAMES) + r")(?![\w\"./-])")

@@ -18,11 +18,11 @@ class AllReduceCall final : public Call {
  public:
   AllReduceCall(BackendState& state, const Node& node, std::vector<Ref> blocks, Ref result, bool goes_on)
       : thread_(*state.exchanges), ranks_(*state.communicator),
-        sum_(ranks_, node.attributes.get<std::int64_t>("leaves"), node.outputs[0].dtype,
+        sum_(ranks_, node.attributes.get<std::int64_t>("micro_batches"), node.outputs[0].dtype,
              node.outputs[0].shape.elements()),
         inputs_(std::move(blocks)), result_(result), goes_on_(goes_on) {
-    // A rank without leaves has an operand all the same.
-    if (micro_batches_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
+    // A rank without micro-batches has an operand all the same.
+    if (micro_batches_of(node.attributes.get<std::int64_t>("micro_batches"), ranks_.rank(), ranks_.size()).size() == 0)
       inputs_.clear();
     blocks_.resize(inputs_.size());
   }

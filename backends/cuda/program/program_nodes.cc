@@ -276,13 +276,13 @@ void NodeCompiler::pack_lengths(std::int32_t id) {
       std::move(operands));
 }
 
-// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the leaves.
+// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the micro-batches.
 void NodeCompiler::all_reduce(std::int32_t id) {
   using Part = SumPlan::Part;
   const Node& node = graph().node(id);
   const auto n = [&](const char* name) { return node.attributes.get<std::int64_t>(name); };
   const Type& whole = node.outputs[0];
-  const SumPlan plan = sum_plan(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks")),
+  const SumPlan plan = sum_plan(n("micro_batches"), static_cast<int>(n("rank")), static_cast<int>(n("ranks")),
                                 static_cast<std::size_t>(whole.shape.elements()));
   const Operand result = operand({id, 0});
   const Operand work = workspace(plan.work * dtype_bytes(whole.dtype));

@@ -131,14 +131,14 @@ class Concat {
     return add.op == Op::add && graph_.type(add.inputs[0]).shape == shape && graph_.type(add.inputs[1]).shape == shape;
   }
   // Appends the summands of `id` to `found`, and the additions on the way to `members`.
-  void leaves(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
-      std::vector<int>& members) const {
+  void add_summands(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
+                    std::vector<int>& members) const {
     if (!is_sum(id, shape) || !(is_root || used_once(id))) {
       found.push_back(id);
       return;
     }
     members.push_back(id.node);
-    for (const ValueId& operand : node(id.node).inputs) leaves(operand, shape, false, found, members);
+    for (const ValueId& operand : node(id.node).inputs) add_summands(operand, shape, false, found, members);
   }
   // Sums of products in a loop: of what differs by step with weights.
   std::vector<Group> sums() const {
@@ -149,7 +149,7 @@ class Concat {
       if (node(n).op != Op::add || inner.contains(n)) continue;
       Group group{Join::sum, {}, {}, {}, {n, 0}};
       std::vector<ValueId> found;
-      leaves(group.root, node(n).outputs[0].shape, true, found, group.members);
+      add_summands(group.root, node(n).outputs[0].shape, true, found, group.members);
       inner.insert(group.members.begin(), group.members.end());
       std::map<std::tuple<bool, bool, bool>, std::vector<int>> kinds;
       for (const ValueId& id : found) {

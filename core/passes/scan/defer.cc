@@ -197,8 +197,8 @@ void keep_stateless(const Graph& body, std::vector<std::optional<Term>>& terms) 
   const PerNode<bool> reads = reads_states(body, static_cast<int>(terms.size()));
   for (auto& t : terms) {
     if (!t) continue;
-    const bool leaves = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
-    if (!leaves || reads[t->node]) t.reset();
+    const bool moves_out = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
+    if (!moves_out || reads[t->node]) t.reset();
   }
 }
 
