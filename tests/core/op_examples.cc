@@ -330,7 +330,11 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::rmsprop, "momentum", {f(2, 3), f(2, 3), f(2, 3), f(), f(2, 3)}, k_rmsprop, {}},
       {Op::adagrad, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_adagrad, {}},
       {Op::lion, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_lion, {}},
-      {Op::all_reduce, "two blocks", {f(5), f(5)}, {{"micro_batches", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}}, {}},
+      {Op::all_reduce,
+       "two blocks",
+       {f(5), f(5)},
+       {{"micro_batches", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}},
+       {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
 }

@@ -132,7 +132,8 @@ TEST_CASE("saturated gates and dead units are counted as by hand") {
 
     LayerTask relu = layer(Op::rnn, 4);
     relu.options.nonlinearity = Nonlinearity::relu;
-    const TrainingStatistics r = first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
+    const TrainingStatistics r =
+        first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
     CHECK(r.loops.at("net.l0").saturated == 0);
     CHECK(r.loops.at("net.l0").dead == doctest::Approx(0.25));
 

@@ -276,7 +276,8 @@ void NodeCompiler::pack_lengths(std::int32_t id) {
       std::move(operands));
 }
 
-// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the micro-batches.
+// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the
+// micro-batches.
 void NodeCompiler::all_reduce(std::int32_t id) {
   using Part = SumPlan::Part;
   const Node& node = graph().node(id);
