@@ -68,7 +68,7 @@ StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& op
 
 // The part shared by forks.
 struct Stream::Model {
-  BackendUse use;
+  BackendHandle use;
   StreamOptions options;
   std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; equal if the chunk is one step
   std::vector<Type> states;
@@ -90,20 +90,21 @@ struct Stream::Run {
   Bytes zeros;           // the size of the widest state of a lane
 };
 
-Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options) {
+Stream::Stream(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
+               const StreamOptions& options) {
   check(model, options);
   const Constants weights = constants_of(parameters);
   const PlanOptions how{.weights = options.weights, .one_thread = options.one_thread};
   const auto graph_of = [&](std::int64_t steps) { return step_graph(model, steps, options.lanes, weights, k_who); };
   const auto step = graph_of(1);
-  const auto one = plan(*step, backend, how);
+  const auto one = plan(*step, backend.get(k_who), how);
   const Graph& graph = *one->graph;
   std::vector<Type> states;
   for (std::size_t k = 1; k < graph.outputs().size(); ++k) states.push_back(graph.type(graph.outputs()[k].value));
   const Shape y = graph.type(graph.outputs()[0].value).shape;
   if (y.rank() != 3) throw Error(ErrorKind::shape, k_who, "the model's y must be [T,B,O]; got " + y.text());
   const bool reads_ids = model.input == DType::i32;
-  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend, how);
+  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend.get(k_who), how);
   *this = Stream(std::make_shared<const Model>(
       Model{backend, options, one, chunk, states, model.input, reads_ids ? 1 : model.inputs, ids_of(*step), y[2]}));
 }
@@ -137,7 +138,7 @@ Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)),
   if (model_->options.chunk > 1) make(run_->chunk, model_->chunk);
 }
 
-Result<Stream> Stream::try_create(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+Result<Stream> Stream::try_create(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
                                   const StreamOptions& options) noexcept {
   return attempt([&] { return Stream(backend, model, parameters, options); });
 }

@@ -30,14 +30,14 @@ std::vector<std::string> labels_of(const Metadata& metadata) {
 }  // namespace
 
 struct Classifier::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
       : labels(labels_of(metadata)), rows(metadata, parameters, backend, k_classifier,
                                           static_cast<std::int64_t>(labels.size()), softmax) {}
   std::vector<std::string> labels;
   RowPredictor rows;
 };
 
-Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "classify", k_classifier);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

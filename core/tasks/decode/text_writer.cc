@@ -31,7 +31,7 @@ const Graph& graph_of(const Program& program) { return *program.plan().graph; }
 }  // namespace
 
 TextWriter::TextWriter(const Metadata& metadata, std::string_view task, std::string who, const TensorMap& parameters,
-                       Backend& backend)
+                       BackendHandle backend)
     : who_(std::move(who)), backend_(backend),
       coder_((require_task(metadata, task, who_), PairCoder::of(metadata))), network_(AttentionNetwork::of(metadata)),
       constants_(constants_of(parameters)) {

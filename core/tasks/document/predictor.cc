@@ -18,7 +18,7 @@ constexpr std::string_view k_document_reader = "DocumentClassifier";
 }  // namespace
 
 struct DocumentClassifier::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), words(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
@@ -46,7 +46,7 @@ struct DocumentClassifier::State {
     return network.build(scope, ids, n_words, n_sentences);
   }
 
-  Backend& backend;
+  BackendHandle backend;
   Lexicon words, lexicon;
   std::vector<std::string> labels;
   DocumentNetwork network;
@@ -54,7 +54,7 @@ struct DocumentClassifier::State {
   ProgramCache<Size> programs;
 };
 
-DocumentClassifier::DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+DocumentClassifier::DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "document", k_document_reader);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

@@ -23,7 +23,7 @@ constexpr std::int64_t k_most_steps = 1'000'000;
 }  // namespace
 
 struct Forecaster::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
         window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
         missing(metadata.contains("missing") ? get_text(metadata, "missing") : "previous"),
@@ -120,7 +120,7 @@ struct Forecaster::State {
     return std::move(piece.levels);
   }
 
-  Backend& backend;
+  BackendHandle backend;
   RecurrentModelOptions model;
   std::vector<SeriesScales> scales;
   std::vector<std::string> columns;
@@ -131,7 +131,7 @@ struct Forecaster::State {
   ProgramCache<std::int64_t> programs;  // by B
 };
 
-Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "forecast", k_forecaster);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

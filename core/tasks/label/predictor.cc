@@ -40,7 +40,7 @@ Value marginals(Value scores, Value labels, Value loss) {
 }  // namespace
 
 struct Labeler::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), by_characters(get_text(metadata, "tokens") == "characters"),
         tokens(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(LabelNetwork::of(metadata, tokens, lexicon)), constants(constants_of(parameters)) {
@@ -105,7 +105,7 @@ struct Labeler::State {
     }
   }
 
-  Backend& backend;
+  BackendHandle backend;
   bool by_characters;
   Lexicon tokens, lexicon;
   std::vector<std::string> labels;
@@ -114,7 +114,7 @@ struct Labeler::State {
   ProgramCache<std::pair<std::int64_t, std::int64_t>> programs;  // by T and B
 };
 
-Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "label", k_labeler);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

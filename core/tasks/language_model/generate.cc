@@ -22,7 +22,7 @@ constexpr std::uint32_t k_domain = 0x67656E65u;
 
 }  // namespace
 
-void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend, const GenerateOptions& options,
+void generate(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend, const GenerateOptions& options,
               const std::function<void(std::string_view)>& sink) {
   if (get_text(metadata, "task") != "language_model")
     throw Error(ErrorKind::usage, "generate",

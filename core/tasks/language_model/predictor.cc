@@ -26,7 +26,7 @@ constexpr std::int64_t k_most_logits = std::int64_t{1} << 22;  // [T,B,V]
 }  // namespace
 
 struct TextScorer::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), tokenizer(language_tokenizer(metadata, "model")), network(LanguageNetwork::of(metadata)),
         window(std::clamp<std::int64_t>(k_most_logits / std::max<std::int64_t>(network.vocabulary, 1), 4, 256)),
         constants(constants_of(parameters)) {
@@ -87,7 +87,7 @@ struct TextScorer::State {
     }
   }
 
-  Backend& backend;
+  BackendHandle backend;
   Tokenizer tokenizer;
   LanguageNetwork network;
   std::int64_t window;
@@ -96,7 +96,7 @@ struct TextScorer::State {
   ProgramCache<std::pair<std::int64_t, std::int64_t>> programs;  // by T and B
 };
 
-TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "language_model", k_text_scorer);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

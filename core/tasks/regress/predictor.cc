@@ -12,7 +12,7 @@ constexpr std::string_view k_regressor = "Regressor";
 }  // namespace
 
 struct Regressor::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
       : targets(get_targets(metadata)), mean(get_numbers(metadata, "target_mean", targets.size())),
         deviation(get_numbers(metadata, "target_deviation", targets.size())),
         rows(metadata, parameters, backend, k_regressor, static_cast<std::int64_t>(targets.size()),
@@ -22,7 +22,7 @@ struct Regressor::State {
   RowPredictor rows;
 };
 
-Regressor::Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Regressor::Regressor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "regress", k_regressor);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

@@ -18,7 +18,7 @@ struct Summarizer::State {
   TextWriter writer;
 };
 
-Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
     : state_(hidden_state<State>(TextWriter(metadata, "summarize", k_summarizer, parameters, backend))) {}
 
 void Summarizer::check(std::string_view source) const {

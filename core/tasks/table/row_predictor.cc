@@ -8,7 +8,7 @@
 
 namespace unroll {
 
-RowPredictor::RowPredictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+RowPredictor::RowPredictor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
                            std::string_view who, std::int64_t n, Value (*finish)(Value answers))
     : backend_(backend), who_(who), network_(TableNetwork::of(metadata)), n_(n), finish_(finish),
       constants_(constants_of(parameters)) {

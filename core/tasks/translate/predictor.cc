@@ -30,7 +30,7 @@ struct Translator::State {
   }
 };
 
-Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+Translator::Translator(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
     : state_(hidden_state<State>(TextWriter(metadata, "translate", k_translator, parameters, backend))) {}
 
 void Translator::check(std::string_view source) const {

@@ -40,8 +40,9 @@ TrainerOptions checked(TrainerOptions o) {
 
 }  // namespace
 
-Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
-    : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
+Trainer::State::State(std::shared_ptr<const Task> t, BackendHandle b, TrainerOptions o)
+    : backend(std::move(b)), task(std::move(t)), options(checked(std::move(o))),
+      model(task, backend.get("trainer"), options),
       ranks(model.ranks()),
       folder(is_first() ? options.folder : "", options.vfs ? *options.vfs : disk(),
              [this](const std::string& text) { warn(text); }, options.keep) {
@@ -166,11 +167,17 @@ void Trainer::State::roll_back(std::int64_t from) {
        short_text(std::pow(k_rollback_factor, static_cast<double>(rollbacks)), 6));
 }
 
-Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)
-    : state_(hidden_state<State>(std::move(task), backend, std::move(options))) {}
+Trainer::Trainer(std::shared_ptr<const Task> task, BackendHandle backend, TrainerOptions options)
+    // The parts of the state may use the backend when they end: without a backend they are left.
+    : state_(new State(std::move(task), std::move(backend), std::move(options)),
+             {[](State* state) { if (!state->backend.is_over()) delete state; }}) {}
+Trainer::State& Trainer::state() const {
+  state_->backend.get("trainer");
+  return *state_;
+}
 
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
-  State& s = *state_;
+  State& s = state();
   const OfThisProcess process;
   const auto stay = [&] {
     if (process.is_inherited())
@@ -249,17 +256,17 @@ void Trainer::State::after_update(const Report& report) {
   }
 }
 
-Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& backend,
+Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, BackendHandle backend,
                                     TrainerOptions options) noexcept {
   return attempt([&] { return Trainer(std::move(task), backend, std::move(options)); });
 }
 
 EvaluateResult Trainer::evaluate(Split split) {
-  return state_->model.evaluator().evaluate(split, 0, 0, /*counts=*/true);
+  return state().model.evaluator().evaluate(split, 0, 0, /*counts=*/true);
 }
-TensorMap Trainer::parameters() const { return state_->model.tensors().averages(); }
+TensorMap Trainer::parameters() const { return state().model.tensors().averages(); }
 void Trainer::set_parameters(const TensorMap& parameters) {
-  state_->model.tensors().set_parameters(parameters, "parameters");
+  state().model.tensors().set_parameters(parameters, "parameters");
 }
 
 }  // namespace unroll

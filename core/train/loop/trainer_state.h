@@ -26,7 +26,7 @@ struct Trainer::State {
   using Clock = std::chrono::steady_clock;
   using Report = std::function<void(const Progress&)>;
 
-  State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o);
+  State(std::shared_ptr<const Task> t, BackendHandle b, TrainerOptions o);
   void warn(const std::string& text) const;
 
   // --- position
@@ -123,6 +123,7 @@ struct Trainer::State {
   // --- data
 
   std::size_t resident_before = resident_memory();
+  BackendHandle backend;
   std::shared_ptr<const Task> task;
   mutable std::mutex making_batches;  // of the training set, by `task`
   TrainerOptions options;
