@@ -79,7 +79,8 @@ void require_apart(const Bindings& bindings, const Plan& plan) {
 }  // namespace
 
 BackendHandle::BackendHandle(std::shared_ptr<Backend> backend) : owner_(std::move(backend)), backend_(owner_.get()) {
-  if (!backend_) throw Error(ErrorKind::usage, "BackendHandle", "the backend is null", "Pass the result of make_backend");
+  if (!backend_)
+    throw Error(ErrorKind::usage, "BackendHandle", "the backend is null", "Pass the result of make_backend");
   lifetime_ = backend_->lifetime_;
 }
 

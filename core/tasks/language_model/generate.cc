@@ -22,8 +22,8 @@ constexpr std::uint32_t k_domain = 0x67656E65u;
 
 }  // namespace
 
-void generate(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend, const GenerateOptions& options,
-              const std::function<void(std::string_view)>& sink) {
+void generate(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
+              const GenerateOptions& options, const std::function<void(std::string_view)>& sink) {
   if (get_text(metadata, "task") != "language_model")
     throw Error(ErrorKind::usage, "generate",
                 "the model is a '" + get_text(metadata, "task") + "', not a language_model");

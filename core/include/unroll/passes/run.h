@@ -62,7 +62,8 @@ class UNROLL_API Program {
   Program(const Graph& graph, BackendHandle backend, const PlanOptions& options = {});
   Program(Program&&) noexcept = default;
   ~Program();
-  static Result<Program> try_create(const Graph& graph, BackendHandle backend, const PlanOptions& options = {}) noexcept;
+  static Result<Program> try_create(const Graph& graph, BackendHandle backend,
+                                    const PlanOptions& options = {}) noexcept;
 
   const Plan& plan() const { return *plan_; }
   Backend& backend() const { return backend_.get("Program"); }
