@@ -23,8 +23,9 @@ GENERATED = ("_generated.h", "_generated.cc")
 # headers that core/ROOM implements; unroll.h includes all of them but BACKEND_HEADERS.
 ROOMS = ["support", "io", "parallel", "ir", "nn", "autodiff", "passes", "train", "data", "model", "tasks"]
 PUBLIC = "core/include/unroll/"
-# How compiled plans are laid out: backends read it, programs that use the library do not.
-BACKEND_HEADERS = {"ir/row_sums.h", "passes/product_groups.h", "passes/scan_form.h"}
+# Read by passes and backends, not by programs that use the library.
+BACKEND_HEADERS = {"ir/per_node.h", "ir/row_sums.h", "passes/plan_hash.h", "passes/product_groups.h",
+                   "passes/scan_form.h", "passes/work.h"}
 BACKENDS_MAY_SEE = {"support", "parallel", "ir", "passes"}
 # Folders of frontends: the other folders of frontends that each may include.
 FRONTENDS_MAY_INCLUDE = {"checkpoint": set(), "onnx": set(), "config": set(), "c": set(), "python": {"config"},
