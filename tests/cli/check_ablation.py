@@ -79,7 +79,7 @@ seed = 5
     assert report["metric"] == "mae" and not report["higher_is_better"], report["metric"]
     assert change["loss_at_items"]["mean"] > base["loss_at_items"]["mean"], (base, change)
     assert change["metric_at_items"]["mean"] < base["metric_at_items"]["mean"], (base, change)
-    assert "pays" in change["verdict"] and "costs quality" not in change["verdict"], change["verdict"]
+    assert "better at equal time" in change["verdict"] and "worse" not in change["verdict"], change["verdict"]
     assert rows["horizon=2"]["verdict"] == "not compared: data.horizon changes what is predicted", rows["horizon=2"]
     assert {path.name for path in (out / "difference=true").glob("seed-*")} == {"seed-5", "seed-6"}
     for name in rows:
