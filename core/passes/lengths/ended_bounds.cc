@@ -36,7 +36,7 @@ Interval reciprocal(const Interval& b) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-Interval rounded(const Interval& x) {
+Interval flushed_to_zero(const Interval& x) {
   return {x.low > 0 && x.low < k_smallest ? 0 : x.low, x.high < 0 && x.high > -k_smallest ? 0 : x.high};
 }
 
@@ -55,7 +55,7 @@ Interval of_unary(Op op, const Interval& x) {
     case Op::round_bf16:
     case Op::round_f16:
     case Op::round_tf32:
-    case Op::cast: return rounded(x);
+    case Op::cast: return flushed_to_zero(x);
     case Op::stop_gradient:
     case Op::reshape:
     case Op::slice:

@@ -161,7 +161,7 @@ std::string DeviceModel::first_nonfinite(std::span<const Batch> batches, std::in
 }
 
 std::vector<RunEstimate::Part> DeviceModel::memory(std::int64_t waiting) const {
-  const ProgramCache::Bytes programs = programs_.bytes();
+  const TrainingPrograms::Bytes programs = programs_.bytes();
   const DeviceTensors& carried = tensors_.carried();
   return {{"parameters", tensors_.parameters().bytes()},
           {"optimizer", carried.bytes(TensorRole::slot)},

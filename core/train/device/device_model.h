@@ -42,7 +42,7 @@ class DeviceModel {
   void compile_update(const Batch& batch);
 
   Evaluator& evaluator() { return evaluator_; }
-  const ProgramCache& programs() const { return programs_; }
+  const TrainingPrograms& programs() const { return programs_; }
   const ModelTensors& tensors() const { return tensors_; }
   ModelTensors& tensors() { return tensors_; }
   StageReporter& stages() { return stages_; }
@@ -96,7 +96,7 @@ class DeviceModel {
   Communicator* ranks_;  // null: one rank
   Batch example_;        // stands for the batch of a rank that has none; while updates run another thread makes batches
   StageReporter stages_;
-  ProgramCache programs_;
+  TrainingPrograms programs_;
   ModelTensors tensors_;
   UpdatePrograms updates_;
   GradientAccumulator accumulator_;

@@ -18,7 +18,7 @@ namespace unroll {
 class Evaluator {
  public:
   // `example`: the graph of any batch. ranks: null if there is one.
-  Evaluator(const Task& task, const EvaluationGraph& example, std::uint64_t seed, ProgramCache& programs,
+  Evaluator(const Task& task, const EvaluationGraph& example, std::uint64_t seed, TrainingPrograms& programs,
             const ModelTensors& tensors, StageReporter& stages, Communicator* ranks)
       : task_(task), metrics_(example.metrics), carries_(!example.buffers.empty()), seed_(seed), programs_(programs),
         tensors_(tensors), stages_(stages), ranks_(ranks) {}
@@ -41,7 +41,7 @@ class Evaluator {
   std::vector<MetricLayout> metrics_;
   bool carries_;  // states from batch to batch
   std::uint64_t seed_;
-  ProgramCache& programs_;
+  TrainingPrograms& programs_;
   const ModelTensors& tensors_;
   StageReporter& stages_;
   Communicator* ranks_;

@@ -94,7 +94,7 @@ void BoundProgram::bind(const std::string& name, Buffer* buffer) {
 void BoundProgram::run() { program_.run(bindings_); }
 
 // Refuses a graph that is far too large before anything is allocated for it.
-PlanOptions ProgramCache::fitting(const Graph& graph) const {
+PlanOptions TrainingPrograms::fitting(const Graph& graph) const {
   constexpr std::size_t k_saved_per_value = 32;  // a gradient reads less than this multiple of the values of the graph
   std::size_t shown = 0;
   for (const Node& node : graph.nodes())
@@ -112,7 +112,7 @@ PlanOptions ProgramCache::fitting(const Graph& graph) const {
               "Set a memory limit to use gradient checkpointing, or reduce the batch size or the number of steps");
 }
 
-std::unique_ptr<BoundProgram> ProgramCache::compile(const Graph& graph, std::span<const TensorSource> sources) {
+std::unique_ptr<BoundProgram> TrainingPrograms::compile(const Graph& graph, std::span<const TensorSource> sources) {
   const WorkStage before = stages_.now();
   stages_.tell({"compiling"});
   auto program = std::make_unique<BoundProgram>(graph, sources, backend_, fitting(graph));
@@ -120,28 +120,28 @@ std::unique_ptr<BoundProgram> ProgramCache::compile(const Graph& graph, std::spa
   return program;
 }
 
-ProgramInfo ProgramCache::info(const ProgramKey& key, const BoundProgram& program) const {
+ProgramInfo TrainingPrograms::info(const ProgramKey& key, const BoundProgram& program) const {
   const Plan& plan = program.program().plan();
   const std::size_t own = program.program().executable().workspace_bytes() + constant_bytes(plan) + program.own_bytes();
   return {key.shapes, own + (one_arena() ? 0 : plan.arena_bytes), plan.arena_bytes,
           is_settled(program.program().executable())};
 }
 
-std::vector<ProgramInfo> ProgramCache::updates() const {
+std::vector<ProgramInfo> TrainingPrograms::updates() const {
   std::vector<ProgramInfo> all;
   for (const auto& [key, compiled] : programs_)
     if (reads_batch_of_update(key)) all.push_back(info(key, *compiled.program));
   return all;
 }
 
-std::vector<ProgramInfo> ProgramCache::evaluations() const {
+std::vector<ProgramInfo> TrainingPrograms::evaluations() const {
   std::vector<ProgramInfo> all;
   for (const auto& [key, compiled] : programs_)
     if (key.kind == ProgramKind::evaluation) all.push_back(info(key, *compiled.program));
   return all;
 }
 
-ProgramCache::Bytes ProgramCache::bytes() const {
+TrainingPrograms::Bytes TrainingPrograms::bytes() const {
   Bytes all;
   for (const auto& [key, compiled] : programs_) {
     const BoundProgram& p = *compiled.program;

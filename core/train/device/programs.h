@@ -93,10 +93,10 @@ struct ProgramInfo {
   bool settled;        // schedules are chosen
 };
 
-class ProgramCache {
+class TrainingPrograms {
  public:
   // memory: bytes that a program may need; 0: unknown.
-  ProgramCache(Backend& backend, PlanOptions options, std::size_t memory, StageReporter& stages)
+  TrainingPrograms(Backend& backend, PlanOptions options, std::size_t memory, StageReporter& stages)
       : backend_(backend), options_(std::move(options)), memory_(memory), stages_(stages) {}
 
   // The program of the key. Calls build() the first time.
@@ -137,7 +137,7 @@ class ProgramCache {
 // The programs of updates (update_graph.h). To compile one allocates the buffers that its graph needs.
 class UpdatePrograms {
  public:
-  UpdatePrograms(const Task& task, UpdateConfig config, ProgramCache& cache, ModelTensors& tensors)
+  UpdatePrograms(const Task& task, UpdateConfig config, TrainingPrograms& cache, ModelTensors& tensors)
       : task_(task), config_(std::move(config)), cache_(cache), tensors_(tensors) {}
 
   BoundProgram& get(Phase phase, const Batch& like, const UpdateShare& share);
@@ -157,7 +157,7 @@ class UpdatePrograms {
 
   const Task& task_;
   UpdateConfig config_;
-  ProgramCache& cache_;
+  TrainingPrograms& cache_;
   ModelTensors& tensors_;
   std::optional<std::vector<MetricLayout>> metrics_;
   std::map<std::string, Type> parts_;

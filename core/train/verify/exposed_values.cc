@@ -121,9 +121,9 @@ class Exposing {
   const Graph& source_;
   const ExposedBody* body_;
   Exposed result_;
-  Table<std::vector<Value>> values_;  // of each node of the source
-  std::vector<ValueId> shared_;       // in a packed loop: the same for all rows
-  Table<bool> by_rows_;               // in a packed loop: made of what has rows
+  PerNode<std::vector<Value>> values_;  // of each node of the source
+  std::vector<ValueId> shared_;         // in a packed loop: the same for all rows
+  PerNode<bool> by_rows_;               // in a packed loop: made of what has rows
   std::size_t n_inputs_ = 0;
 };
 

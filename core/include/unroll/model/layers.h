@@ -48,7 +48,7 @@ enum class SkipConnection : std::uint8_t {
              // "highway.weight_l0" [W,W], "highway.bias_l0" [W] (initially -1)
 };
 template <>
-inline constexpr std::string_view k_words<SkipConnection> = "plain|residual|highway";
+inline constexpr std::string_view k_enum_words<SkipConnection> = "plain|residual|highway";
 
 // Linear-chain conditional random field over K labels (Lafferty et al. 2001). The score of labels y for a row of n
 // steps is (Lample et al. 2016, section 2.2)
@@ -69,11 +69,11 @@ UNROLL_API Value crf_decode(const Crf& crf, Value scores, Value lengths);
 // weights, other weights as xavier. With xavier and orthogonal each gate is drawn separately and biases are zero.
 enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
 template <>
-inline constexpr std::string_view k_words<RecurrentInit> = "pytorch|xavier|orthogonal";
+inline constexpr std::string_view k_enum_words<RecurrentInit> = "pytorch|xavier|orthogonal";
 
 // Activation function of the state of an rnn.
 enum class Nonlinearity : std::uint8_t { tanh, relu };
 template <>
-inline constexpr std::string_view k_words<Nonlinearity> = "tanh|relu";
+inline constexpr std::string_view k_enum_words<Nonlinearity> = "tanh|relu";
 
 }  // namespace unroll

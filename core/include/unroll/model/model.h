@@ -60,7 +60,7 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
     option<&RecurrentModelOptions::hidden>({"model.hidden", between(1, 1e6), "width H of the state"}),
     option<&RecurrentModelOptions::layers>({"model.layers", between(1, 64), "number of stacked layers L"}),
     option<&RecurrentModelOptions::skip>(
-        {"model.stack", one_of(k_words<SkipConnection>),
+        {"model.stack", one_of(k_enum_words<SkipConnection>),
          "skip connections between layers of equal width: none, residual, or highway"},
         "model.layers > 1"),
     option<&RecurrentModelOptions::bidirectional>(
@@ -68,7 +68,7 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
     option<&RecurrentModelOptions::projection>(
         {"model.projection", between(0, 1e6), "lstm: width P of the projected output; 0: no projection"}),
     option<&RecurrentModelOptions::nonlinearity>(
-        {"model.nonlinearity", one_of(k_words<Nonlinearity>), "rnn: activation function of the state"}),
+        {"model.nonlinearity", one_of(k_enum_words<Nonlinearity>), "rnn: activation function of the state"}),
     option<&RecurrentModelOptions::bias>({"model.bias", any_value, "rnn, gru, lstm: use bias_ih and bias_hh"}),
     option<&RecurrentModelOptions::reset_after>(
         {"model.reset_after", any_value,
@@ -99,7 +99,7 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
          "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1",
          AtResume::free, Affects::training}),
     option<&RecurrentModelOptions::init>(
-        {"model.init", one_of(k_words<RecurrentInit>), "initialization of the recurrent layers", AtResume::fixed,
+        {"model.init", one_of(k_enum_words<RecurrentInit>), "initialization of the recurrent layers", AtResume::fixed,
          Affects::training}),
     option<&RecurrentModelOptions::forget_bias>(
         {"model.forget_bias", between(-10, 10), "lstm: added to the initial bias of the forget gate", AtResume::fixed,

@@ -137,15 +137,15 @@ struct Field {
 
 // The words of an enumeration in its order, as in `one_of`.
 template <class Enum>
-inline constexpr std::string_view k_words = {};
+inline constexpr std::string_view k_enum_words = {};
 template <class Enum>
 std::string word_of(Enum value) {
-  return detail::word_at(k_words<Enum>, static_cast<std::size_t>(value));
+  return detail::word_at(k_enum_words<Enum>, static_cast<std::size_t>(value));
 }
 // Throws Error(usage) with the key and the known words on another word.
 template <class Enum>
 Enum from_word(std::string_view word, std::string_view key) {
-  return static_cast<Enum>(detail::require_word(k_words<Enum>, word, key));
+  return static_cast<Enum>(detail::require_word(k_enum_words<Enum>, word, key));
 }
 
 template <auto member>
