@@ -32,6 +32,7 @@ struct LoopOutputs {
   int n_states = 0;
   std::vector<bool> stored = {};  // [output] of the loop
 };
+LoopOutputs loop_outputs(const Plan& plan, std::int32_t scan);
 
 // Parts of a concatenation that one elementwise node computes and has in other places too: it stores them twice.
 struct JoinedConcat {

@@ -2,8 +2,15 @@
 #include <algorithm>
 
 #include "backends/device/joined.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
+
+LoopOutputs loop_outputs(const Plan& plan, std::int32_t scan) {
+  LoopOutputs outputs{scan_layout(plan.graph->node(scan)).n_states};
+  for (const Storage& each : plan.storage[scan]) outputs.stored.push_back(each.place != Storage::Place::none);
+  return outputs;
+}
 
 void set_state_places(StatePlaces& places, const Plan& body, const LoopOutputs& loop) {
   const auto n_states = static_cast<std::size_t>(loop.n_states), n_outputs = body.outputs.size();

@@ -51,6 +51,30 @@ bool PlanPlaces::copies_output(std::size_t k) const {
   return !is_there && !is_settled && plan->graph->type(plan->graph->outputs()[k].value).bytes() > 0;
 }
 
+void place_constants(PlanPlaces& places, std::vector<std::byte>& constants) {
+  const auto nodes = places.plan->graph->nodes();
+  places.constants.resize(nodes.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].op != Op::constant) continue;
+    const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
+    places.constants[n] = constants.size();
+    constants.insert(constants.end(), bytes.begin(), bytes.end());
+    constants.resize(aligned(std::max(constants.size(), places.constants[n] + 1)));
+  }
+}
+
+LoopPlaces loop_places(const Plan& plan, std::int32_t scan, std::shared_ptr<const PlanPlaces> body,
+                       Lowering& compiler) {
+  LoopPlaces places{scan, std::move(body)};
+  const LoopOutputs outputs = loop_outputs(plan, scan);
+  const auto& types = plan.graph->node(scan).outputs;
+  for (int k = 0; k < std::ssize(types); ++k) {
+    const bool is_lost = !outputs.stored[k] && k >= outputs.n_states;
+    places.unread.push_back(is_lost ? compiler.workspace(types[k].bytes()) : Operand{});
+  }
+  return places;
+}
+
 Place PlanWalk::place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const {
   const Storage& s = operand.storage;
   const auto index = static_cast<std::size_t>(s.index);

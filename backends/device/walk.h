@@ -36,6 +36,9 @@ struct PlanPlaces {
   bool copies_output(std::size_t output) const;  // it is computed elsewhere, and not read there by the next step
 };
 
+// Appends the constants of the plan to those of the executable.
+void place_constants(PlanPlaces& places, std::vector<std::byte>& constants);
+
 // A scan of a plan.
 struct LoopPlaces {
   std::int32_t node = -1;
@@ -45,6 +48,9 @@ struct LoopPlaces {
   // those of the body. Each state lies in the two copies alone; what follows the loop finds the final ones there.
   std::optional<Operand> live_rows = {};
 };
+
+// With workspace from the compiler of the plan.
+LoopPlaces loop_places(const Plan& plan, std::int32_t scan, std::shared_ptr<const PlanPlaces> body, Lowering& compiler);
 
 // Places for the inputs and outputs of a plan.
 struct Frame {

@@ -117,17 +117,12 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
       compiler.compile(work);
       compiler.add_second_places(work);
     } else {
-      LoopOutputs outputs{scan_layout(node).n_states};
-      for (const Storage& storage : plan.storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
+      const LoopOutputs outputs = device::loop_outputs(plan, id);
       Part body{plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs};
       const bool is_packed = scan_layout(node).packed;
       if (is_packed) body.outer = &plan, body.scan = id;
       compile_body(work, out, plan, body, means);
-      work.loop = {work.node, work.body, {}};
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-        const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
-        work.loop.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
-      }
+      work.loop = device::loop_places(plan, id, work.body, compiler);
       if (is_packed) compiler.around_packed(work);
     }
     made->works.push_back(std::move(work));
@@ -146,18 +141,10 @@ std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan>
                                        device::Lowering& compiler) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
-  const auto nodes = plan->graph->nodes();
-  made->constants.resize(nodes.size());
+  for (const Node& node : plan->graph->nodes()) device::require_lowered("cuda", node, true);
   device::set_state_places(made->states, *plan, loop);
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    device::require_lowered("cuda", nodes[n], true);
-    if (nodes[n].op != Op::constant) continue;
-    const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
-    made->constants[n] = out.constants.size();
-    out.constants.resize(device::aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
-    if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
-  }
+  device::place_constants(*made, out.constants);
   return made;
 }
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "backends/common/hazards.h"
@@ -81,6 +80,23 @@ struct SharedProducts {
   std::int32_t sum = -1, first = -1;  // nodes
 };
 
+// The work that computes a node, or moves an output of a packed loop.
+struct Assignment {
+  enum class Kind : std::uint8_t {
+    none,                 // no work of its own; `group`: the node whose work computes it
+    node,                 // the dispatches of the node alone
+    last_step,            // the same, in the last step only, for state `group`; else the next step computes it
+    epilogue,             // in one dispatch with the product of joined products `group`
+    epilogue_of_carried,  // the same in steps after the first, with the product of the step before
+    shared_products,      // shared products `group`
+    loop,
+    moved_output          // output `group` of the body
+  };
+  std::int32_t node = -1;
+  Kind kind = Kind::none;
+  std::int32_t group = -1;
+};
+
 // The dispatches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {
  public:
@@ -98,9 +114,9 @@ class NodeCompiler : public device::Lowering {
   };
   std::optional<JoinedWork> join(const Joined& joined);
   void compile(NodeWork& work, const JoinedWork& joined);
-  // program_shared.cc. `runs_at`: [node] the node whose work it is a part of; `joined`: nodes of other groups.
-  std::vector<SharedProducts> shared_products(const common::Hazards& hazards, const std::vector<std::int32_t>& runs_at,
-                                              const std::set<std::int32_t>& joined);
+  // program_shared.cc. Groups of nodes with dispatches of their own.
+  std::vector<SharedProducts> shared_products(const common::Hazards& hazards,
+                                              const std::vector<Assignment>& assignments);
   void compile(NodeWork& work, const SharedProducts& group);
   // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
   bool whole_loop(NodeWork& work, const common::Hazards& body);
