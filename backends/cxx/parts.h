@@ -92,7 +92,7 @@ std::string memory_type(DType dtype);  // of an element
 
 void print_node(Source& source, std::int32_t node);
 void print_product(Source& source, std::int32_t node);
-std::string math_functions();     // unroll_exp, unroll_tanh, unroll_sigmoid, in f32
+extern const std::string_view k_math_functions;  // unroll_exp, unroll_tanh, unroll_sigmoid, in f32
 std::string product_functions();  // what print_product calls
 
 }  // namespace unroll::cxx

@@ -133,7 +133,7 @@ class File {
     const auto& w = common::words(common::Dialect::cpp);
     const auto [first, size] = states();
     std::string text = "// " + title + "\n#pragma once\n\n" + std::string(w.includes) + source_.constants.includes() +
-                       "\nnamespace unroll_" + name + " {\n\n" + std::string(w.prelude) + math_functions() +
+                       "\nnamespace unroll_" + name + " {\n\n" + std::string(w.prelude).append(k_math_functions) +
                        product_functions() + "\n" + source_.constants.definitions() + "\n";
     text += "class " + name + " {\n public:\n  static constexpr int lanes = " + n(lanes) + ", inputs = " + n(inputs) +
             ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n" + source_.constants.members(name);

@@ -169,54 +169,50 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
   const ScanLayout& l = loop.layout;
   const Node& node = loop.program.plan->graph->node(loop.places.node);
   const Graph& body = *loop.places.body->plan->graph;
-  const std::size_t n_states = loop.n_states(), n_sequences = static_cast<std::size_t>(l.n_sequences);
-  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
-  const auto parity = static_cast<std::size_t>(step % 2);
+  const std::int64_t t = l.reverse ? l.steps - 1 - step : step;
   Frame inner;
-  inner.arena = loop.arenas[parity % loop.arenas.size()];
+  inner.arena = loop.arenas[step % std::ssize(loop.arenas)];
   inner.previous = previous;
   inner.is_last = step == l.steps - 1;
-  for (std::size_t i = 0; i < n_states; ++i) inner.kept_states.push_back(loop.is_kept(i));
-  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
-    if (i < n_states && previous) {
+  for (int i = 0; i < l.n_states; ++i) inner.kept_states.push_back(loop.is_kept(i));
+  for (int i = 0; i < std::ssize(body.inputs()); ++i) {
+    if (i < l.n_states && previous) {
       inner.inputs.push_back(state_after(loop, i, *previous));
       inner.packed_inputs.push_back(false);
       continue;
     }
     Place at = place(loop.program, node.inputs[i], loop.frame);
+    const Type& type = loop.program.plan->graph->type(node.inputs[i]);
     const bool is_packed = is_packed_sequence(*loop.program.plan, loop.places.node, i);
     inner.packed_inputs.push_back(is_packed);
-    if (is_packed)
-      at.apart = t * (loop.program.plan->graph->type(node.inputs[i]).bytes() / static_cast<std::size_t>(l.steps));
-    else if (i >= n_states && i < n_states + n_sequences)
-      at = moved(at, t * slice_bytes(loop.program.plan->graph->type(node.inputs[i])));
+    if (is_packed) at.apart = t * (type.bytes() / l.steps);
+    else if (i >= l.n_states && i < l.n_states + l.n_sequences) at = moved(at, t * slice_bytes(type));
     inner.inputs.push_back(at);
   }
-  if (const auto& live = loop.places.live_rows) {
-    const Place rows = place(loop.program, *live, loop.frame);
-    inner.inputs.push_back(moved(rows, t * live->bytes / static_cast<std::size_t>(l.steps)));
-  }
-  const StatePlaces& states = loop.places.body->states;
-  for (std::size_t k = 0; k < body.outputs().size(); ++k) {
-    const ValueId id{loop.places.node, static_cast<std::int32_t>(k)};
-    const bool is_kept = loop.is_kept(k);
-    inner.packed_outputs.push_back(l.packed && k >= n_states && is_kept);
-    if (k < n_states && states.after[k] >= 0)
-      inner.outputs.push_back(slice(loop, states.after[k], step));
-    else if (k < n_states && states.before[k] >= 0 && !inner.is_last)
-      inner.outputs.push_back(slice(loop, states.before[k], step + 1));
-    else if (k < n_states)
-      inner.outputs.push_back(inner.is_last && is_kept && !l.packed ? place(loop.program, id, loop.frame)
-                                                                    : loop.copies[parity][k]);
-    else if (!is_kept)
-      inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
-    else if (const int state = states.stored_ahead(k); state >= 0)  // in the last step nobody reads it
-      inner.outputs.push_back(inner.is_last ? loop.copies[parity][static_cast<std::size_t>(state)]
-                                            : slice(loop, static_cast<int>(k), step + 1));
-    else
-      inner.outputs.push_back(slice(loop, static_cast<int>(k), step));
+  if (const auto& live = loop.places.live_rows)
+    inner.inputs.push_back(moved(place(loop.program, *live, loop.frame), t * live->bytes / l.steps));
+  for (int k = 0; k < std::ssize(body.outputs()); ++k) {
+    inner.packed_outputs.push_back(l.packed && k >= l.n_states && loop.is_kept(k));
+    inner.outputs.push_back(output_place(loop, k, step));
   }
   return inner;
+}
+
+Place PlanWalk::output_place(const Loop& loop, int k, std::int64_t step) const {
+  const ScanLayout& l = loop.layout;
+  const StatePlaces& states = loop.places.body->states;
+  const auto& copies = loop.copies[step % 2];
+  const bool is_last = step == l.steps - 1;
+  if (k < l.n_states) {
+    if (states.after[k] >= 0) return slice(loop, states.after[k], step);
+    if (states.before[k] >= 0 && !is_last) return slice(loop, states.before[k], step + 1);
+    const bool is_final = is_last && loop.is_kept(k) && !l.packed;
+    return is_final ? place(loop.program, ValueId{loop.places.node, k}, loop.frame) : copies[k];
+  }
+  if (!loop.is_kept(k)) return place(loop.program, loop.places.unread[k], loop.frame);
+  const int state = states.stored_ahead(k);
+  if (state < 0) return slice(loop, k, step);
+  return is_last ? copies[state] : slice(loop, k, step + 1);  // nobody reads a state stored in the last step
 }
 
 int StatePlaces::stored_ahead(std::size_t output) const {

@@ -112,6 +112,7 @@ class PlanWalk {
     std::size_t n_states() const { return static_cast<std::size_t>(layout.n_states); }
   };
   Frame step_frame(const Loop& loop, std::int64_t step, const Frame* previous) const;
+  Place output_place(const Loop& loop, int output, std::int64_t step) const;  // of the body
   Place state_after(const Loop& loop, std::size_t state, const Frame& step) const;
   Place slice(const Loop& loop, int output, std::int64_t step) const;
   void after_steps(const Loop& loop, const Frame& last);

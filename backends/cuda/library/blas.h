@@ -110,6 +110,11 @@ struct BlasExtras {
 };
 inline constexpr std::size_t k_bias_alignment = 16;
 
+struct BlasMatrix {
+  std::int64_t rows, columns, leading;  // as it lies in memory, by columns
+  bool transposed;                      // to become our transpose
+};
+
 // A product of one form and size. The library sees every matrix by columns: c^T [n, m] = b^T a^T. Its bias goes along
 // the rows of a matrix, which are the columns of ours.
 class BlasProduct final : public LibraryCall {
@@ -144,6 +149,8 @@ class BlasProduct final : public LibraryCall {
   // What the library says of an algorithm that a file has; none: it does not run.
   std::optional<blas::Heuristic> checked(const blas::Algorithm& algorithm) const;
   void multiply(std::span<const CUdeviceptr> operands, const blas::Heuristic& algorithm, CUstream stream) const;
+  // Describes operand `operand`: a, b or c.
+  void lay_out(blas::Layout*& layout, DType dtype, const BlasMatrix& matrix, const device::Axes& batch, int operand);
   template <class T>
   void set(blas::OperationAttribute attribute, const T& value) const;
 

@@ -148,6 +148,9 @@ class NodeCompiler : public device::Lowering {
   // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
   // And copies of gates and of parts of concatenations. `gates` becomes that of the expression's inputs.
   common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands, std::vector<int>& gates);
+  // Stores parts of concatenations that the node computes.
+  void store_parts(std::int32_t node, const common::Expression& e, std::vector<common::Expression::Result>& results,
+                   Operands& operands);
   common::Expression with_inputs(std::int32_t node, const std::vector<int>& gates, Operands& operands);
   void start_rows(int state, std::vector<std::size_t> registers, common::Expression& expression, Operands& operands,
                   std::vector<int>& gates);
@@ -177,6 +180,8 @@ class NodeCompiler : public device::Lowering {
   void elementwise(NodeWork& work);
   void fused_reduction(NodeWork& work, const Node& node);
   void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
+  LoopOperands loop_operands(NodeWork& work, const LoopStep& step, const std::vector<Operand>& packed,
+                             Operands& operands);
   void matmul(NodeWork& work, const Node& node);
   ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;
   void reduce(NodeWork& work, const Node& node);

@@ -231,6 +231,20 @@ Expression NodeCompiler::with_inputs(std::int32_t id, const std::vector<int>& ga
   return e;
 }
 
+void NodeCompiler::store_parts(std::int32_t id, const Expression& e, std::vector<Expression::Result>& results,
+                               Operands& operands) {
+  for (const JoinedConcat& each : concats_) {
+    if (each.node != id) continue;
+    const ValueId whole{each.concat, 0};
+    const std::int64_t step = common::strides_of(plan_, whole)[device::axis_of(graph().node(each.concat))];
+    for (const JoinedConcat::Part& part : each.parts) {
+      results.push_back({e.results[part.output].from, strides(whole, e.shape)});
+      operands.push_back(operand(whole));
+      device::skip(operands.back(), part.first * step, type(whole).dtype);
+    }
+  }
+}
+
 Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands, std::vector<int>& gates) {
   const Node& node = graph().node(id);
   gates = joined.gates;
@@ -261,17 +275,7 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
     kept.back().strides = strides(result, e.shape);
     operands.push_back(operand(result));
   }
-  for (const JoinedConcat& each : concats_) {
-    if (each.node != id) continue;
-    const ValueId whole{each.concat, 0};
-    const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
-    const std::int64_t step = common::strides_of(plan_, whole)[axis];
-    for (const JoinedConcat::Part& part : each.parts) {
-      kept.push_back({e.results[static_cast<std::size_t>(part.output)].from, strides(whole, e.shape)});
-      operands.push_back(operand(whole));
-      device::skip(operands.back(), part.first * step, type(whole).dtype);
-    }
-  }
+  store_parts(id, e, kept, operands);
   for (const auto& [copy, gate] : joined.kept) {
     const auto input = std::find(gates.begin(), gates.end(), gate) - gates.begin();
     kept.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
