@@ -38,8 +38,8 @@ class RowPrinter {
     sizes_.values[0] = n_rows();
     const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
                                                       : rows_of_block();
-    const std::string inside = body(), end = dialect_ == Dialect::cpp ? "" : barrier();
-    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
+    const std::string inside = body();
+    return {head(name) + rows + inside + barrier() + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
   }
 
  private:
@@ -75,30 +75,21 @@ class RowPrinter {
   // ---- text
 
   std::string head(const std::string& name) const {
-    switch (dialect_) {
-      case Dialect::cpp:
-        return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
-               " begin, " + index_ + " end) {\n" + arrays("  ");
-      case Dialect::cuda:
-        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
-               (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays("  __shared__ ");
-      case Dialect::glsl:
-        return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
-               "\n";
-    }
-    return {};
+    if (dialect_ == Dialect::cpp)
+      return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
+             " begin, " + index_ + " end) {\n" + arrays("  ");
+    return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
+           (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays("  __shared__ ");
   }
   // Prints the head of the loop over a block's rows. One block computes all rows of a sum.
   std::string rows_of_block() {
-    const bool cuda = dialect_ == Dialect::cuda;
     const auto head = [&](const std::string& name, const std::string& end) {
-      return "for (" + index_ + " " + name + " = " + (cuda ? "blockIdx.x" : "gl_WorkGroupID.x") + "; " + name + " < " +
-             end + "; " + name + " += " + (cuda ? "gridDim.x" : "gl_NumWorkGroups.x") + ")";
+      return "for (" + index_ + " " + name + " = blockIdx.x; " + name + " < " + end + "; " + name + " += gridDim.x)";
     };
     if (e_.sum_rows == 0) return "  " + head("row", sizes_.at(0)) + " {\n";
     const std::string size = sum_rows();
     return "  " + head("sum", sizes_.next(n_rows() / e_.sum_rows)) + "\n  for (" + index_ + " row = sum * " + size +
-           "; row < (sum + 1" + (cuda ? "" : "u") + ") * " + size + "; ++row) {\n";
+           "; row < (sum + 1) * " + size + "; ++row) {\n";
   }
   Index n_rows() const { return e_.shape.removed(e_.shape.rank() - 1).elements(); }
   std::string sum_rows() { return named("sum rows", e_.sum_rows); }
@@ -108,8 +99,6 @@ class RowPrinter {
     if (is_new) found->second = sizes_.next(value);
     return found->second;
   }
-  std::string zero() const { return dialect_ == Dialect::glsl ? "0u" : "0"; }
-  std::string element(DType dtype) const { return element_type(dialect_, dtype, options_); }
   void check_indices() const {
     const Shape& s = e_.shape;
     for (const auto& input : e_.inputs)
@@ -120,24 +109,15 @@ class RowPrinter {
   std::string parameters() const {
     std::string text;
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      text += "const " + element(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
-    for (std::size_t k = 0; k < e_.results.size(); ++k) text += element(result(k)) + "* y" + std::to_string(k) + ", ";
+      text += "const " + memory_type(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k) text += memory_type(result(k)) + "* y" + std::to_string(k) + ", ";
     return text;
-  }
-  std::string buffers() const {
-    std::string text;
-    const std::size_t n = e_.inputs.size();
-    for (std::size_t i = 0; i < n; ++i)
-      text += glsl_buffer(i, "readonly", element(dtypes_[i]), "x" + std::to_string(i));
-    for (std::size_t k = 0; k < e_.results.size(); ++k)
-      text += glsl_buffer(n + k, "", element(result(k)), "y" + std::to_string(k));
-    return text + sizes_.glsl_block(n + e_.results.size());
   }
   std::string arrays(const std::string& how) const {
     std::string text;
     for (std::size_t r = first_; r < columns_.size(); ++r) {
       if (!is_array_[r]) continue;
-      const std::string type = type_of(dialect_, dtypes_[r]), n = std::to_string(capacity(columns_[r]));
+      const std::string type = register_type(dtypes_[r]), n = std::to_string(capacity(columns_[r]));
       const std::string place = std::to_string(scratch_bytes()) + " + " + std::to_string(scratch_place(r));
       if (!is_in_scratch(r)) text += how + type + " r" + std::to_string(r) + "[" + n + "];\n";
       else
@@ -222,43 +202,35 @@ class RowPrinter {
     return loaded(r, column);
   }
   std::string loaded(std::size_t input, const std::string& column) {
-    return load_of(dtypes_[input], "x" + std::to_string(input), place(input, e_.inputs[input].strides, column),
-                   options_);
+    return load_of(dtypes_[input], "x" + std::to_string(input), place(input, e_.inputs[input].strides, column));
   }
   std::string declaration(std::size_t r, const std::string& indent, const std::string& value) const {
-    return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
+    return indent + "const " + register_type(dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
   }
   std::string store(std::size_t k, const std::string& indent, const std::string& column) {
     const auto& result_k = e_.results[k];
     const std::size_t operand = e_.inputs.size() + k;
     const std::string from = variable(result_k.from), y = "y" + std::to_string(k);
     if (!result_k.sums) {
-      const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from, options_);
+      const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from);
       return indent + "{ " + stored + " }\n";
     }
-    const std::string nothing = literal(dialect_, result(k), 0), first = "row % " + sum_rows() + " == " + zero();
+    const std::string nothing = literal(dialect_, result(k), 0), first = "row % " + sum_rows() + " == 0";
     const std::string at = y + "[o" + std::to_string(operand) + " + " + column + "]";
     return indent + at + " = unroll_sum(" + first + " ? " + nothing + " : " + at + ", " + from + ");\n";
   }
-  std::string first_lane() const {
-    if (dialect_ == Dialect::cpp) return "";
-    return dialect_ == Dialect::cuda ? "if (threadIdx.x == 0) " : "if (gl_LocalInvocationID.x == 0u) ";
-  }
+  std::string first_lane() const { return dialect_ == Dialect::cpp ? "" : "if (threadIdx.x == 0) "; }
   std::string loop_head(Index n) {
-    const std::string begin = dialect_ == Dialect::cpp    ? "0"
-                              : dialect_ == Dialect::cuda ? "threadIdx.x"
-                                                          : "gl_LocalInvocationID.x";
-    const std::string step = dialect_ == Dialect::cpp ? "1" : dialect_ == Dialect::cuda ? "blockDim.x" : "256u";
+    const std::string begin = dialect_ == Dialect::cpp ? "0" : "threadIdx.x";
+    const std::string step = dialect_ == Dialect::cpp ? "1" : "blockDim.x";
     return "    for (" + index_ + " c = " + begin + "; c < " + columns(n) + "; c += " + step + ") {\n";
   }
-  std::string barrier() const {
-    return dialect_ == Dialect::cpp ? "" : dialect_ == Dialect::cuda ? "    __syncthreads();\n" : "    barrier();\n";
-  }
+  std::string barrier() const { return dialect_ == Dialect::cpp ? "" : "    __syncthreads();\n"; }
 
   std::string body() {
     std::string text = coordinates();
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, zero()));
+      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, "0"));
     for (std::size_t k = 0; k < e_.constants.size(); ++k) {
       const auto& [dtype, value] = e_.constants[k];
       text += declaration(e_.inputs.size() + k, "    ", literal(dialect_, dtype, value));
@@ -266,7 +238,7 @@ class RowPrinter {
     for (const Loop& loop : loops_) text += loop.columns == 0 ? of_row(loop) : of_columns(loop);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::size_t r = e_.results[k].from;
-      if (columns_[r] == 1) text += "    " + store(k, first_lane(), zero());
+      if (columns_[r] == 1) text += "    " + store(k, first_lane(), "0");
       else if (r < first_)
         text += loop_head(columns_[r]) + declaration(r, "      ", loaded(r, "c")) + store(k, "      ", "c") + "    }\n";
     }
@@ -289,7 +261,7 @@ class RowPrinter {
       if (is_reduction(i.op)) {
         const std::string sum = "s" + std::to_string(r), kind = i.op == Op::reduce_sum ? "sum" : "max";
         before +=
-            "    " + type_of(dialect_, i.dtype) + " " + sum + " = " + literal(dialect_, i.dtype, nothing(i)) + ";\n";
+            "    " + register_type(i.dtype) + " " + sum + " = " + literal(dialect_, i.dtype, nothing(i)) + ";\n";
         inside += "      " + sum + " = unroll_" + kind + "(" + sum + ", " + variable(i.a) + ");\n";
         after += declaration(r, "    ", "unroll_row_" + kind + "(" + sum + ")");
         continue;
@@ -308,7 +280,7 @@ class RowPrinter {
   }
   std::string value_of(std::size_t r) {
     const Instruction& i = instruction(r);
-    const std::string column = columns_[r] == 1 ? zero() : "c";
+    const std::string column = columns_[r] == 1 ? "0" : "c";
     switch (i.op) {
       case Op::broadcast: return variable(i.a);
       case Op::slice: return stored(i.a, column + " + " + sizes_.next(i.first));

@@ -19,7 +19,6 @@ namespace unroll::common {
 //   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): rows begin .. end-1
 //   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n): any grid of one dimension; a
 //         block of at most 1,024 threads shares a row; with scratch_bytes, a parameter char* comes before n
-//   GLSL  main, any number of workgroups of 256, which share a row; buffers and sizes as in print_kernel
 // Throws Error(unsupported) as print_kernel.
 PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
                                const PrintOptions& options = {});

@@ -52,11 +52,11 @@ void pointwise(const At& at) {
   at.source.loops(e.shape, [&](const std::vector<std::string>& names) {
     const auto load = [&](std::size_t i) {
       const std::string index = from[i].index(index_text(names, e.inputs[i].strides));
-      return common::load_of(e.inputs[i].dtype, from[i].array, index, {});
+      return common::load_of(e.inputs[i].dtype, from[i].array, index);
     };
     const auto store = [&](std::size_t k, const std::string& variable) {
       const std::string index = to[k].index(index_text(names, e.results[k].strides));
-      return common::store_of(to[k].dtype, to[k].array, index, variable, {});
+      return common::store_of(to[k].dtype, to[k].array, index, variable);
     };
     at.source.body += common::print_statements(e, Dialect::cpp, {load, store}, "      ");
   });

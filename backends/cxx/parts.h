@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/common/expression.h"
@@ -88,7 +89,6 @@ class Source {
 
 // "3 * d0 + d1"; "0" when nothing moves.
 std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset = 0);
-std::string memory_type(DType dtype);  // of an element
 
 void print_node(Source& source, std::int32_t node);
 void print_product(Source& source, std::int32_t node);

@@ -22,8 +22,6 @@ const char* array_of(DType dtype) {
 
 }  // namespace
 
-std::string memory_type(DType dtype) { return std::string(common::memory_type(common::Dialect::cpp, dtype)); }
-
 std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset) {
   std::string text;
   const auto add = [&](const std::string& term) { text += (text.empty() ? "" : " + ") + term; };
@@ -146,7 +144,7 @@ class File {
             source_.constants.private_members();
     for (const DType dtype : {DType::f32, DType::i32, DType::b8})
       if (const Index size_of = source_.size(dtype); size_of > 0)
-        text += "  alignas(64) " + memory_type(dtype) + " " + array_of(dtype) + "[" + n(size_of) + "] = {};\n";
+        text += "  alignas(64) " + common::memory_type(dtype) + " " + array_of(dtype) + "[" + n(size_of) + "] = {};\n";
     return text + "};\n\n}  // namespace unroll_" + name + "\n\nusing unroll_" + name + "::" + name + ";\n";
   }
 

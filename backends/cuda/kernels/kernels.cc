@@ -23,9 +23,9 @@ std::string filled(std::string_view text, std::initializer_list<std::pair<const 
   return result;
 }
 
-std::string memory_type(DType dtype) { return std::string(common::memory_type(Dialect::cuda, dtype)); }
+using common::memory_type;
 // In which a sum is computed.
-std::string sum_type(DType dtype) { return std::string(common::register_type(Dialect::cuda, sum_dtype(dtype))); }
+std::string sum_type(DType dtype) { return common::register_type(sum_dtype(dtype)); }
 // A function from an element to that type, and back.
 std::string load(DType dtype) {
   return dtype == DType::bf16 ? "unroll_from_bf16" : dtype == DType::f16 ? "unroll_from_f16" : "";

@@ -58,7 +58,7 @@ extern "C" __global__ void KERNEL(const int* rows, TYPE* x, KERNEL_sizes n) {
 }  // namespace
 
 Printed print_zero_tail(DType dtype, const MatrixRows& m) {
-  const std::string type(common::memory_type(common::Dialect::cuda, dtype));
+  const std::string type = common::memory_type(dtype);
   return {replaced(std::string(k_zero_tail), "TYPE", type),
           {m.rows, m.columns, m.row_stride, m.column_stride},
           blocks_for(m.rows * m.columns),
@@ -70,7 +70,7 @@ Printed print_live_rows(std::int64_t steps, std::int64_t batch) {
 }
 
 Printed print_final_states(DType dtype, const FinalStates& s) {
-  const std::string type(common::memory_type(common::Dialect::cuda, dtype));
+  const std::string type = common::memory_type(dtype);
   return {replaced(std::string(k_final_states), "TYPE", type),
           {s.elements, s.row_elements, s.steps, s.apart, s.reverse},
           blocks_for(s.elements),

@@ -78,7 +78,7 @@ std::string UnitPrinter::parameters() const {
   std::string all;
   for (std::size_t k = 0; k < dtypes_.size(); ++k)
     if (!is_gate(k))
-      all += (k < e_.inputs.size() ? "const " : "") + common::element_type(Dialect::cuda, dtypes_[k], {}) + "* " +
+      all += (k < e_.inputs.size() ? "const " : "") + common::memory_type(dtypes_[k]) + "* " +
              name(k) + ", ";
   return all;
 }
@@ -109,14 +109,14 @@ std::string UnitPrinter::places(const std::string& indent) const {
 std::string UnitPrinter::load(std::size_t input) const {
   const std::string place = "i" + std::to_string(input);
   return e_.inputs[input].is_key ? common::key_of(name(input), place)
-                                 : common::load_of(dtypes_[input], name(input), place, {});
+                                 : common::load_of(dtypes_[input], name(input), place);
 }
 
 std::string UnitPrinter::early_loads(const std::string& indent, const std::string& condition) const {
   std::string all;
   for (std::size_t k = 0; k < e_.inputs.size(); ++k) {
     if (is_gate(k) || e_.inputs[k].is_key) continue;
-    const std::string type = common::type_of(Dialect::cuda, dtypes_[k]);
+    const std::string type = common::register_type(dtypes_[k]);
     all += indent + "const " + type + " l" + std::to_string(k) + " = " + condition + " ? " + type + "(" + load(k) +
            ") : " + type + "(0);\n";
   }
@@ -132,7 +132,7 @@ std::string UnitPrinter::statements(const std::string& indent, bool loaded_early
   splice.store = [&](std::size_t result, const std::string& variable) {
     const std::size_t operand = e_.inputs.size() + result;
     const std::string store =
-        common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable, {});
+        common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable);
     const auto passes = [&](const PassedResult& each) { return each.results.front() == result; };
     std::string all;
     for (const PassedResult& each : passed_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row expressions printed as C++, CUDA C++ and GLSL: compilers take the text, and its numbers are those of the
+// Row expressions printed as C++ and CUDA C++: compilers take the text, and its numbers are those of the
 // reference.
 #include <doctest/doctest.h>
 
@@ -204,14 +204,4 @@ TEST_CASE("nvcc compiles row kernels") {
     text += kernel_of(one, Dialect::cuda, n++).text;
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
-}
-
-TEST_CASE("a GLSL compiler takes row kernels") {
-  if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
-  std::vector<std::string> sources;
-  for (const RowCase& one : row_cases())
-    sources.push_back(print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
-                      kernel_of(one, Dialect::glsl, 0).text);
-  const std::string failures = failure_of_glsl(sources);
-  CHECK_MESSAGE(failures.empty(), failures);
 }
