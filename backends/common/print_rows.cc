@@ -110,7 +110,8 @@ class RowPrinter {
     std::string text;
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
       text += "const " + memory_type(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
-    for (std::size_t k = 0; k < e_.results.size(); ++k) text += memory_type(result(k)) + "* y" + std::to_string(k) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      text += memory_type(result(k)) + "* y" + std::to_string(k) + ", ";
     return text;
   }
   std::string arrays(const std::string& how) const {

@@ -112,7 +112,7 @@ PrintedKernel kernel_of(const RowCase& one, Dialect dialect, std::size_t k) {
 
 std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
   std::string text(shim(dialect));
-  text += as_prelude(print_prelude(dialect)) + print_row_prelude(dialect);
+  text += print_prelude(dialect) + print_row_prelude(dialect);
   for (std::size_t k = 0; k < cases.size(); ++k)
     text += as_function(cases[k].expression(), dialect, "k" + std::to_string(k), kernel_of(cases[k], dialect, k),
                         options_of(dialect));
