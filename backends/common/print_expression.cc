@@ -48,7 +48,7 @@ class KernelPrinter {
 
   bool is_needed(int axis) const {
     return std::any_of(operands_.begin(), operands_.end(), [&](const Strides* strides) {
-      return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[static_cast<std::size_t>(axis)] != 0;
+      return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[axis] != 0;
     });
   }
   // Prints the coordinates of element e that some operand needs, from the last axis on; `rest` is the remaining index.
@@ -78,7 +78,7 @@ class KernelPrinter {
       text += "    const " + index_ + " i" + std::to_string(k) + " = " + sizes_.at(1 + k);
       if (walk == Walk::dense) text += " + e";
       for (int axis = 0; walk == Walk::strided && axis < e_.shape.rank(); ++axis) {
-        const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+        const std::int64_t stride = strides[axis];
         const bool is_inner = axis == e_.shape.rank() - 1 && stride == 1;
         if (stride != 0) text += " + d" + std::to_string(axis) + (is_inner ? "" : " * " + sizes_.next(stride));
       }

@@ -119,7 +119,7 @@ std::string KernelSizes::cuda_struct(const std::string& kernel, const std::strin
 void check_short_indices(const Shape& shape, const Strides& strides, const PrintOptions& options) {
   constexpr std::int64_t end = std::int64_t{1} << 31;
   std::int64_t last = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[axis];
   if (options.short_indices && (last >= end || shape.elements() >= end))
     throw Error(ErrorKind::unsupported, "print_expression", "a shape of " + shape.text() + " needs indices of 64 bits");
 }

@@ -129,7 +129,7 @@ class RowPrinter {
   }
   // Bytes of an array of registers (words or f64). Small arrays are placed in shared memory first.
   std::size_t array_bytes(std::size_t r) const {
-    return static_cast<std::size_t>(capacity(columns_[r])) * (dtypes_[r] == DType::f64 ? 8 : 4);
+    return capacity(columns_[r]) * (dtypes_[r] == DType::f64 ? 8 : 4);
   }
   bool is_in_scratch(std::size_t r) const {
     if (dialect_ != Dialect::cuda || !is_array_[r]) return false;
@@ -162,12 +162,12 @@ class RowPrinter {
   std::string offset(std::size_t operand, const Strides& strides) {
     std::string text = "    const " + index_ + " o" + std::to_string(operand) + " = " + sizes_.at(1 + operand);
     for (int axis = 0; axis < e_.shape.rank() - 1; ++axis)
-      if (const Index stride = strides[static_cast<std::size_t>(axis)]; stride != 0 && e_.shape[axis] > 1)
+      if (const Index stride = strides[axis]; stride != 0 && e_.shape[axis] > 1)
         text += " + d" + std::to_string(axis) + " * " + sizes_.next(stride);
     return text + ";\n";
   }
   std::string place(std::size_t operand, const Strides& strides, const std::string& column) {
-    const Index inner = strides[static_cast<std::size_t>(e_.shape.rank() - 1)];
+    const Index inner = strides[e_.shape.rank() - 1];
     const std::string from = "o" + std::to_string(operand);
     if (inner == 0) return from;
     return from + (inner == 1 ? " + " + column : " + (" + column + ") * " + sizes_.next(inner));

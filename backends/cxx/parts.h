@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the printer of C++ sources consists of.
+// Parts of the printer of C++ sources.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace unroll::cxx {
 
 using Index = std::int64_t;
 
-// Where the elements of a value lie: an array of the class, or of constants, from an element on.
+// The place of a value: an array of the class, or of constants, from an element on.
 struct Place {
   std::string array;
   Index offset = 0;

@@ -93,7 +93,7 @@ class File {
 
  private:
   static std::string n(Index i) { return std::to_string(i); }
-  // Of elements of an argument to a port.
+  // Copies elements of an argument to a port.
   void copy(const std::string& from, Index first, const Port& to) {
     source_.line("for (int e = 0; e < " + n(to.elements) + "; ++e) " + to.place.at("e") + " = " + from + "[" +
                  (first == 0 ? "" : n(first) + " + ") + "e];");

@@ -19,18 +19,17 @@ Place around(const void* memory, std::size_t at, const Operand& operand) {
 }
 
 std::size_t slice_bytes(const Type& stacked) {
-  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / static_cast<std::size_t>(stacked.shape[0]);
+  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / stacked.shape[0];
 }
 
 }  // namespace
 
 // Behind the arena of the body.
 StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state) {
-  const auto index = static_cast<std::size_t>(scan);
   const auto size = [&](std::size_t i) {
     return (plan.graph->node(scan).outputs[i].bytes() + plan.alignment - 1) / plan.alignment * plan.alignment;
   };
-  std::size_t at = plan.scratch_offset[index] + plan.bodies[index]->arena_bytes;
+  std::size_t at = plan.scratch_offset[scan] + plan.bodies[scan]->arena_bytes;
   for (std::size_t i = 0; i < state; ++i) at += 2 * size(i);
   return {at, size(state)};
 }
@@ -38,9 +37,9 @@ StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state)
 bool is_packed_sequence(const Plan& plan, std::int32_t scan, std::size_t input) {
   const Node& node = plan.graph->node(scan);
   const ScanLayout layout = scan_layout(node);
-  const auto first = static_cast<std::size_t>(layout.n_states);
-  if (!layout.packed || input < first || input >= first + static_cast<std::size_t>(layout.n_sequences)) return false;
-  const Graph& body = *plan.bodies[static_cast<std::size_t>(scan)]->graph;
+  const std::size_t first = layout.n_states;
+  if (!layout.packed || input < first || input >= first + layout.n_sequences) return false;
+  const Graph& body = *plan.bodies[scan]->graph;
   return plan.graph->type(node.inputs[input]).shape.rank() == body.type(body.inputs()[input].value).shape.rank();
 }
 
@@ -77,24 +76,22 @@ LoopPlaces loop_places(const Plan& plan, std::int32_t scan, std::shared_ptr<cons
 
 Place PlanWalk::place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const {
   const Storage& s = operand.storage;
-  const auto index = static_cast<std::size_t>(s.index);
   if (operand.bytes == 0) return held_.nothing;  // never read; a binding must not be empty
   if (operand.workspace) return around(held_.workspace.memory, held_.workspace.at + s.offset, operand);
   switch (s.place) {
     case Storage::Place::input:
-      return moved(frame.inputs[index], s.offset);
+      return moved(frame.inputs[s.index], s.offset);
     case Storage::Place::output:
-      return moved(frame.outputs[index], s.offset);
+      return moved(frame.outputs[s.index], s.offset);
     case Storage::Place::constant:
-      return around(held_.constants.memory, held_.constants.at + program.constants[index] + s.offset, operand);
+      return around(held_.constants.memory, held_.constants.at + program.constants[s.index] + s.offset, operand);
     default:
       return around(frame.arena.memory, frame.arena.at + s.offset, operand);
   }
 }
 
 Place PlanWalk::place(const PlanPlaces& program, ValueId id, const Frame& frame) const {
-  const Storage& storage =
-      program.plan->storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  const Storage& storage = program.plan->storage[id.node][id.output];
   return place(program, Operand{storage, program.plan->graph->type(id).bytes(), false}, frame);
 }
 
@@ -147,18 +144,18 @@ void PlanWalk::output_copies(const PlanPlaces& program, const Frame& frame) {
 }
 
 bool PlanWalk::Loop::is_kept(std::size_t output) const {
-  const auto& storage = program.plan->storage[static_cast<std::size_t>(places.node)];
+  const auto& storage = program.plan->storage[places.node];
   return storage[output].place != Storage::Place::none;
 }
 
-// Of a stacked output.
+// The slice of a stacked output for a step.
 Place PlanWalk::slice(const Loop& loop, int output, std::int64_t step) const {
   const ScanLayout& l = loop.layout;
   const Type& stacked = loop.program.plan->graph->type({loop.places.node, output});
-  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
+  const std::size_t t = l.reverse ? l.steps - 1 - step : step;
   if (l.packed) {
     Place all = place(loop.program, ValueId{loop.places.node, output}, loop.frame);
-    all.apart = t * (stacked.bytes() / static_cast<std::size_t>(l.steps));
+    all.apart = t * (stacked.bytes() / l.steps);
     return all;
   }
   return moved(place(loop.program, ValueId{loop.places.node, output}, loop.frame), t * slice_bytes(stacked));
@@ -228,7 +225,7 @@ Place PlanWalk::state_after(const Loop& loop, std::size_t state, const Frame& st
   return place(body, Operand{body.plan->outputs[state], bytes, false}, step);
 }
 
-// What no step wrote: final states that lie elsewhere, and stacks of states before each step.
+// Copies what no step wrote: final states that lie elsewhere, and stacks of states before each step.
 void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
   const Node& node = loop.program.plan->graph->node(loop.places.node);
   const StatePlaces& states = loop.places.body->states;
@@ -243,10 +240,9 @@ void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
     const ValueId id{loop.places.node, static_cast<std::int32_t>(i)};
     copy_after(state_after(loop, i, last), place(loop.program, id, loop.frame), node.outputs[i].bytes());
   }
-  const auto n = static_cast<std::size_t>(loop.layout.steps - 1);
+  const std::size_t n = loop.layout.steps - 1;
   const std::int64_t lower = loop.layout.reverse ? loop.layout.steps - 1 : 0;  // the step of slice 0
-  for (const auto& [output, i, in_step] : states.shifted) {
-    const auto state = static_cast<std::size_t>(i);
+  for (const auto& [output, state, in_step] : states.shifted) {
     const std::size_t bytes = node.outputs[state].bytes();
     copy_after(place(loop.program, node.inputs[state], loop.frame), slice(loop, output, 0), bytes);
     if (in_step || states.before[state] == output) continue;
@@ -264,7 +260,7 @@ void PlanWalk::loop(const PlanPlaces& program, const LoopPlaces& places, const F
   const Plan& body = *places.body->plan;
   Loop loop{program, places, frame, scan_layout(node), {}, {}};
   const ScanLayout& l = loop.layout;
-  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[static_cast<std::size_t>(places.node)];
+  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[places.node];
   for (std::size_t i = 0; i < loop.n_states(); ++i) {
     const StateCopies at = state_copies(*program.plan, places.node, i);
     for (std::size_t parity = 0; parity < 2; ++parity)

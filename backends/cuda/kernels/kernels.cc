@@ -139,7 +139,7 @@ struct Tile {
   int threads() const { return height / own * (width / own); }
 };
 constexpr Tile k_large{64, 64, 4, 16}, k_small{16, 32, 2, 32};
-// Of a product with few large tiles, small ones keep more multiprocessors busy.
+// If a product has few large tiles, small ones keep more multiprocessors busy.
 Tile tile_of(const device::ProductShape& s) { return s.m >= 64 && s.n >= 64 && s.m * s.n >= 65536 ? k_large : k_small; }
 std::int64_t tiles(const device::ProductShape& s, const Tile& t) {
   std::int64_t n = (s.m + t.height - 1) / t.height * ((s.n + t.width - 1) / t.width);
@@ -327,8 +327,7 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
                                               {"THREADS", n(tile.threads())}});
   const std::int64_t parts = std::max<std::int64_t>(1, (s.k + sizes.part - 1) / std::max<std::int64_t>(sizes.part, 1));
   const auto threads = static_cast<unsigned>(tile.threads());
-  const std::size_t shared = static_cast<std::size_t>(tile.depth * (tile.height + tile.width + 2)) *
-                             dtype_bytes(sum_dtype(form.operands));
+  const std::size_t shared = tile.depth * (tile.height + tile.width + 2) * dtype_bytes(sum_dtype(form.operands));
   return {text, all, static_cast<std::uint64_t>(tiles(s, tile) * parts), threads, {shared, threads}};
 }
 

@@ -102,7 +102,7 @@ struct BlasLibrary {
   BlasLibrary& operator=(const BlasLibrary&) = delete;
 };
 
-// What the library does with c before it stores it, element by element.
+// The epilogue of the library, element by element of c.
 struct BlasExtras {
   bool bias = false;  // adds [n], the same in every row, of the dtype of c, at a multiple of k_bias_alignment bytes
   bool relu = false;  // afterwards
@@ -134,7 +134,7 @@ class BlasProduct final : public LibraryCall {
     const Device* device;
     Autotuner* autotuner;  // null: the first proposal is taken
   };
-  // How a, b and c lie in memory: bytes from the first to the last element, and of an element.
+  // Bytes of a, b or c from the first to the last element, and of an element.
   struct Extent {
     std::size_t bytes = 0, element = 1;
   };
@@ -146,7 +146,7 @@ class BlasProduct final : public LibraryCall {
   std::optional<blas::Heuristic> algorithm(std::size_t alignment, const Timing& timing, std::string& how) const;
   std::vector<common::Candidate> timed(const Timing& timing, const std::vector<blas::Heuristic>& proposals,
                                        std::size_t alignment) const;
-  // What the library says of an algorithm that a file has; none: it does not run.
+  // Checks an algorithm from a file; none: it does not run.
   std::optional<blas::Heuristic> checked(const blas::Algorithm& algorithm) const;
   void multiply(std::span<const CUdeviceptr> operands, const blas::Heuristic& algorithm, CUstream stream) const;
   // Describes operand `operand`: a, b or c.

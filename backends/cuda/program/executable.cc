@@ -51,13 +51,13 @@ std::vector<Segment> segments_of(const std::vector<Command>& commands, std::size
   return segments;
 }
 
-// Of the tables of loops that are one kernel, for one recording.
+// Bytes of the tables of loops that are one kernel, for one recording.
 std::size_t table_bytes(const PlanProgram& program) {
   std::size_t words = 0;
   for (const NodeWork& work : program.works) {
     if (!work.body) continue;
-    const auto steps = static_cast<std::size_t>(scan_layout(program.plan->graph->node(work.node)).steps);
-    const auto commands = static_cast<std::size_t>(commands_per_step(*work.body));
+    const std::size_t steps = scan_layout(program.plan->graph->node(work.node)).steps;
+    const std::size_t commands = commands_per_step(*work.body);
     if (!work.whole) words += steps * table_bytes(*work.body) / sizeof(std::int64_t);
     else
       words += k_counter_words * (2 + work.whole->blocks) + work.whole->weights.size() +
@@ -66,7 +66,7 @@ std::size_t table_bytes(const PlanProgram& program) {
   return words * sizeof(std::int64_t);
 }
 
-// Of the loop's kernel, in a run that was recorded.
+// Describes the loop's kernel in a recorded run.
 std::string whole_text(const WholeLoop& loop, std::span<const Command> commands) {
   for (const Command& command : commands)
     if (command.loop && command.loop->of == &loop)
@@ -226,7 +226,7 @@ void CudaExecutable::run(const Bindings& bindings) {
   Recorded& recorded = recorded_for(bindings);
   std::vector<std::uint64_t> versions;
   for (const std::int32_t input : program_.packed_inputs)
-    versions.push_back(as_device(*bindings.inputs[static_cast<std::size_t>(input)]).version());
+    versions.push_back(as_device(*bindings.inputs[input]).version());
   for (const Buffer* output : bindings.outputs) as_device(*output).mark_written();
   if (versions != packed_) {
     packed_.clear();  // until the new ones are there

@@ -64,15 +64,15 @@ class Joined {
   Joined(const Part& part, const Means& means) {
     if (means.blas) groups_ = blas_groups(*part.plan, part.hazards, part.loop != nullptr);
   }
-  // Whether the node is such a product.
+  // True if the node is such a product.
   bool takes(std::int32_t node, const common::Hazards& hazards, NodeCompiler& compiler) {
     for (const BlasGroup& group : groups_) {
       if (group.product != node) continue;
       NodeWork work{group.epilogue};
       if (!compiler.compile(work, group)) return false;
-      work.writes = hazards.tasks[static_cast<std::size_t>(group.epilogue)].writes;
+      work.writes = hazards.tasks[group.epilogue].writes;
       for (const std::int32_t each : {group.product, group.epilogue}) {
-        const auto& reads = hazards.tasks[static_cast<std::size_t>(each)].reads;
+        const auto& reads = hazards.tasks[each].reads;
         work.reads.insert(work.reads.end(), reads.begin(), reads.end());
       }
       works_.emplace(group.epilogue, std::move(work));
@@ -97,7 +97,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
   const LoopOutputs loop = part.loop && !part.outer ? *part.loop : LoopOutputs{};
   const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, loop, compiler);
   std::vector<int> moved;  // outputs
-  if (part.outer) moved = compiler.set_packed(*part.outer, part.scan, made->states, part.hazards);
+  if (part.outer) moved = compiler.set_packed(*part.outer, part.scan, part.hazards, made->states);
   compiler.set_constants(made->constants);
   compiler.set_main(part.loop == nullptr);
   const auto nodes = plan.graph->nodes();

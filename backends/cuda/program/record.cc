@@ -76,7 +76,7 @@ void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
                               {{to.memory, to.at, to.at + bytes, true}}};
 }
 
-// What the node reads and writes, and the workspace of the launch; or what its operands are read and written for.
+// Bytes that the node reads and writes and the workspace of the launch, or the accesses of its operands by units.
 std::vector<LoopTouch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
                                             const Frame& frame) const {
   std::vector<LoopTouch> all;

@@ -39,7 +39,7 @@ class PlanCompiler {
     concats_ = device::joined_concats(plan_, *made_->hazards);
     compiler_.set_concats(concats_);
     if (outer && scan_layout(outer->graph->node(scan)).packed) {
-      compiler_.set_packed(*outer, scan, made_->states, *made_->hazards, moved_);
+      moved_ = compiler_.set_packed(*outer, scan, *made_->hazards, made_->states);
     } else {
       device::set_state_places(made_->states, plan_, loop_);
       compiler_.store_ahead(made_->states);
@@ -51,17 +51,20 @@ class PlanCompiler {
     assign();
     if (made_->states.two_arenas) made_->second_arena = compiler_.workspace(plan_.arena_bytes);
     device::place_constants(*made_, out_.constants);
-    for (const Assignment& each : assignments_)
-      if (each.kind != Kind::none) made_->works.push_back(compile(each));
+    for (const Assignment& each : assignments_) {
+      const bool has_work = each.kind == Kind::moved_output || stores(each.node);
+      if (has_work && each.kind != Kind::none) made_->works.push_back(compile(each));
+    }
     return made_;
   }
 
  private:
+  bool stores(std::int32_t node) const { return !made_->hazards->tasks[node].writes.empty(); }
+
   void assign() {
     for (std::int32_t n = 0; n < std::ssize(graph_.nodes()); ++n) {
-      const bool has_work = !made_->hazards->tasks[n].writes.empty();  // else it does nothing, or nothing is kept
-      const Kind kind = !has_work ? Kind::none : graph_.node(n).op == Op::scan ? Kind::loop : Kind::node;
-      assignments_.push_back({n, kind, n});
+      const Kind kind = graph_.node(n).op == Op::scan ? Kind::loop : Kind::node;
+      assignments_.push_back({n, stores(n) ? kind : Kind::none, n});
     }
     for (const JoinedConcat& each : concats_) assignments_[each.concat].kind = Kind::none;
     for (const Joined& each : device::joined_products(plan_, *made_->hazards, loop_, concats_)) assign(each);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as dispatches: which kernel, on which values, with which parameters. Where values lie is known when a program
-// is recorded for bound buffers (record.h).
+// A plan as dispatches: which kernel, on which values, with which parameters. The recording for bound buffers
+// (record.h) adds the places of values.
 #pragma once
 
 #include <cstdint>
@@ -120,15 +120,12 @@ class NodeCompiler : public device::Lowering {
   void compile(NodeWork& work, const SharedProducts& group);
   // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
   bool whole_loop(NodeWork& work, const common::Hazards& body);
-  // program_packed.cc. The body of a packed loop: its dispatches run on the rows of the step.
-  // Outputs of such a body that are other values too are stored where these are computed or read, or, `left`, moved.
-  void set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states, const common::Hazards& hazards,
-                  std::vector<int>& left);
+  // program_packed.cc.
   void move_output(NodeWork& work, int output);
-  // Whether a product that is a state may run with the next step: the rows that it has in the end are those of the last
-  // step, or nobody reads them.
+  // True if a product that is a state may run with the next step: its final rows are those of the last step, or nobody
+  // reads them.
   bool may_carry(int state) const;
-  // What runs before and behind the steps of a packed loop.
+  // Adds the work before and after the steps of a packed loop.
   void around_packed(NodeWork& work);
   Operand live_rows(NodeWork& work);  // [T, 2] rows of each step, and of all steps before it
   void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
@@ -148,9 +145,6 @@ class NodeCompiler : public device::Lowering {
   // An elementwise or fused node with its operands: inputs that are no gate, then the results that are kept.
   // And copies of gates and of parts of concatenations. `gates` becomes that of the expression's inputs.
   common::Expression pointwise(std::int32_t node, const Joined& joined, Operands& operands, std::vector<int>& gates);
-  // Stores parts of concatenations that the node computes.
-  void store_parts(std::int32_t node, const common::Expression& e, std::vector<common::Expression::Result>& results,
-                   Operands& operands);
   common::Expression with_inputs(std::int32_t node, const std::vector<int>& gates, Operands& operands);
   void start_rows(int state, std::vector<std::size_t> registers, common::Expression& expression, Operands& operands,
                   std::vector<int>& gates);
@@ -161,7 +155,7 @@ class NodeCompiler : public device::Lowering {
   // Leaves one operand for each buffer.
   Buffers shared_buffers(Operands& operands) const;
   Buffers shared_buffers(Operands& operands, std::size_t span) const;
-  // What a product, or a sum over rows, reads as its matrix a.
+  // A product, or a sum over rows, with its matrix a.
   struct Factor {
     std::int32_t node = -1;
     bool is_product = false;
@@ -200,7 +194,6 @@ class NodeCompiler : public device::Lowering {
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
   std::vector<JoinedConcat> concats_;
-  std::optional<device::PackedBody> packed_;
   std::optional<LiveRows> live_;  // of the dispatch that is being added
 };
 

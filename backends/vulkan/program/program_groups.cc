@@ -143,7 +143,7 @@ void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, cons
 
 namespace {
 
-// Where it reads register `from`, it reads that of the select c ? from : b instead.
+// Inserts the select c ? from : b, and replaces reads of register `from` by its result.
 void insert_select(Expression& e, std::size_t from, std::size_t c, std::size_t b) {
   const std::size_t first = e.inputs.size() + e.constants.size(), at = std::max(from + 1, first);
   const DType dtype = common::register_dtypes(e)[from];
@@ -164,7 +164,7 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
   Expression out;
   out.shape = e.shape;
   const auto n = [](const auto& list) { return list.size(); };
-  const std::size_t kept = n(e.inputs) - static_cast<std::size_t>(std::count(gates.begin(), gates.end(), 0));
+  const std::size_t kept = n(e.inputs) - std::count(gates.begin(), gates.end(), 0);
   const std::size_t constants = kept + n(maker.inputs), instructions = constants + n(e.constants) + n(maker.constants);
   std::vector<std::size_t> of_maker, of_e;  // [register] where it is now
   for (std::size_t k = 0; k < n(maker.inputs); ++k) of_maker.push_back(kept + k);
@@ -194,11 +194,9 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
 
 void NodeCompiler::store_ahead(device::StatePlaces& states) {
   for (auto& each : states.shifted) {
-    const auto state = static_cast<std::size_t>(each.state);
-    const ValueId value = graph().outputs()[state].value;
+    const ValueId value = graph().outputs()[each.state].value;
     const Node& node = graph().node(value.node);
-    const bool can = node.op == Op::fused_reduction || node.op == Op::fused || is_elementwise(node.op);
-    if (states.after[state] < 0 || !can) continue;
+    if (states.after[each.state] < 0 || (node.op != Op::fused_reduction && !device::is_pointwise(node))) continue;
     each.in_step = true;
     ahead_.emplace_back(value, each.output);
   }
@@ -207,7 +205,7 @@ void NodeCompiler::store_ahead(device::StatePlaces& states) {
 // Rows that did not run in the step before begin with the state as it lies in memory.
 void NodeCompiler::start_rows(int state, std::vector<std::size_t> registers, Expression& e, Operands& operands,
                               std::vector<int>& gates) {
-  const ValueId input = graph().inputs()[static_cast<std::size_t>(state)].value;
+  const ValueId input = graph().inputs()[state].value;
   for (std::size_t& r : registers) r += r >= e.inputs.size() ? 2 : 0;
   const std::size_t start = device::append_input(e, {type(input).dtype, strides(input, e.shape)});
   const std::size_t ran = device::append_input(e, {DType::b8, common::dense_strides(e.shape)});
@@ -231,22 +229,7 @@ Expression NodeCompiler::with_inputs(std::int32_t id, const std::vector<int>& ga
   return e;
 }
 
-void NodeCompiler::store_parts(std::int32_t id, const Expression& e, std::vector<Expression::Result>& results,
-                               Operands& operands) {
-  for (const JoinedConcat& each : concats_) {
-    if (each.node != id) continue;
-    const ValueId whole{each.concat, 0};
-    const std::int64_t step = common::strides_of(plan_, whole)[device::axis_of(graph().node(each.concat))];
-    for (const JoinedConcat::Part& part : each.parts) {
-      results.push_back({e.results[part.output].from, strides(whole, e.shape)});
-      operands.push_back(operand(whole));
-      device::skip(operands.back(), part.first * step, type(whole).dtype);
-    }
-  }
-}
-
 Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands, std::vector<int>& gates) {
-  const Node& node = graph().node(id);
   gates = joined.gates;
   Expression e = with_inputs(id, gates, operands);
   std::vector<std::size_t> states;  // registers of the state that a product is
@@ -267,21 +250,14 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
   }
   if (packed_ && joined.state >= 0) start_rows(joined.state, std::move(states), e, operands, gates);
   const std::vector<Passed> passed = pass_through(id, e, operands, gates);
-  std::vector<Expression::Result> kept;
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    const ValueId result{id, static_cast<std::int32_t>(k)};
-    if (!is_stored(result)) continue;
-    kept.push_back(e.results[k]);
-    kept.back().strides = strides(result, e.shape);
-    operands.push_back(operand(result));
-  }
-  store_parts(id, e, kept, operands);
+  const std::vector<Expression::Result> results = e.results;
+  keep_results(id, e, operands);
+  add_parts(concats_, id, [&](std::int32_t output) { return results[output].from; }, e, operands);
   for (const auto& [copy, gate] : joined.kept) {
     const auto input = std::find(gates.begin(), gates.end(), gate) - gates.begin();
-    kept.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
+    e.results.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
     operands.push_back(operand({copy, 0}));
   }
-  e.results = std::move(kept);
   add_ahead(id, e, operands);
   store_passed(passed, e, operands);
   return e;
@@ -349,13 +325,13 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
 
 void NodeCompiler::fused_reduction(NodeWork& work, const Node& node) {
   Operands operands;
-  Expression e = row_expression(work.node, operands);
+  Expression e = node_expression(work.node, operands);
   const Buffers buffers = shared_buffers(operands);
   const RowSchedule schedule(e);
   const RowLayout layout = row_layout(schedule, context_.device.limits());
   require_iterations(node, static_cast<std::int64_t>(schedule.iterations(layout.lanes)), "iterations");
   if (const std::uint32_t words = spill_words(schedule, layout); words > 0) {
-    const auto rows = static_cast<std::size_t>(e.shape.removed(e.shape.rank() - 1).elements());
+    const std::size_t rows = e.shape.removed(e.shape.rank() - 1).elements();
     operands.push_back(workspace(rows * words * sizeof(std::uint32_t)));
   }
   const std::uint32_t local = layout.lanes * layout.teams;

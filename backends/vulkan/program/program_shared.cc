@@ -16,7 +16,7 @@ bool same_place(const Operand& a, const Operand& b) {
          a.storage.offset == b.storage.offset && !a.workspace && !b.workspace;
 }
 
-// Whether `node` may run as early as `first`: nothing that runs then or later has to come before.
+// True if `node` may run as early as `first`: nothing that runs then or later must come before it.
 bool may_come_first(const common::Hazards& hazards, std::int32_t node, std::int32_t first,
                     const std::vector<Assignment>& assignments) {
   return std::none_of(hazards.edges.begin(), hazards.edges.end(), [&](const auto& edge) {
