@@ -25,17 +25,7 @@ std::string formatted(const std::string& format, Numbers... numbers) {
 }
 
 // Tree reduction over the threads of a row. The number of threads need not be a power of two.
-constexpr std::string_view k_cpp = R"(template <class T>
-inline T unroll_sum(T a, T b) { return a + b; }
-inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
-template <class T>
-inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
-template <class T>
-inline T unroll_row_sum(T x) { return x; }
-template <class T>
-inline T unroll_row_max(T x) { return x; }
-)";
-constexpr std::string_view k_cuda = R"(template <class T>
+constexpr std::string_view k_row_functions = R"(template <class T>
 __device__ inline T unroll_sum(T a, T b) { return a + b; }
 __device__ inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
 template <class T>
@@ -149,8 +139,6 @@ std::string right_side(Dialect dialect, const Instruction& i) {
   return result;
 }
 
-std::string print_row_prelude(Dialect dialect) {
-  return std::string(dialect == Dialect::cpp ? k_cpp : k_cuda);
-}
+std::string print_row_prelude() { return std::string(k_row_functions); }
 
 }  // namespace unroll::common

@@ -15,7 +15,7 @@ namespace unroll::common {
 struct PrintOptions {
   // Use 32-bit indices: every index and offset of the caller is below 2^31. Otherwise 64 bits.
   bool short_indices = false;
-  // Row kernels in CUDA: bytes of arrays in shared memory. Further arrays lie in memory of the caller,
+  // Row kernels: bytes of arrays in shared memory. Further arrays lie in memory of the caller,
   // PrintedKernel::scratch_bytes for each block.
   std::size_t most_shared_bytes = std::numeric_limits<std::size_t>::max();
 };
@@ -49,6 +49,6 @@ void check_short_indices(const Shape& shape, const Strides& strides, const Print
 std::string right_side(Dialect dialect, const Instruction& instruction);
 
 // Returns the text that precedes all row kernels of a file, after print_prelude.
-std::string print_row_prelude(Dialect dialect);
+std::string print_row_prelude();
 
 }  // namespace unroll::common

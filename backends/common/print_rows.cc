@@ -22,12 +22,14 @@ using Index = std::int64_t;
 bool is_reduction(Op op) { return op == Op::reduce_sum || op == Op::reduce_max; }
 bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
 
+constexpr const char* k_barrier = "    __syncthreads();\n";
+
 class RowPrinter {
  public:
-  RowPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
-      : e_(expression), dialect_(dialect), options_(options), dtypes_(register_dtypes(expression)),
+  RowPrinter(const Expression& expression, const PrintOptions& options)
+      : e_(expression), options_(options), dtypes_(register_dtypes(expression)),
         columns_(register_columns(expression)), first_(expression.inputs.size() + expression.constants.size()),
-        index_(index_type(dialect, options)), sizes_(dialect, e_.inputs.size() + e_.results.size()) {
+        index_(index_type(Dialect::cuda, options)), sizes_(Dialect::cuda, e_.inputs.size() + e_.results.size()) {
     check_indices();
     loop_of_.assign(columns_.size(), -1);
     is_array_.assign(columns_.size(), false);
@@ -36,10 +38,8 @@ class RowPrinter {
 
   PrintedKernel kernel(const std::string& name) {
     sizes_.values[0] = n_rows();
-    const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
-                                                      : rows_of_block();
-    const std::string inside = body();
-    return {head(name) + rows + inside + barrier() + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
+    const std::string rows = rows_of_block(), inside = body();
+    return {head(name) + rows + inside + k_barrier + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
   }
 
  private:
@@ -75,11 +75,8 @@ class RowPrinter {
   // ---- text
 
   std::string head(const std::string& name) const {
-    if (dialect_ == Dialect::cpp)
-      return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
-             " begin, " + index_ + " end) {\n" + arrays("  ");
     return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
-           (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays("  __shared__ ");
+           (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays();
   }
   // Prints the head of the loop over a block's rows. One block computes all rows of a sum.
   std::string rows_of_block() {
@@ -114,13 +111,13 @@ class RowPrinter {
       text += memory_type(result(k)) + "* y" + std::to_string(k) + ", ";
     return text;
   }
-  std::string arrays(const std::string& how) const {
+  std::string arrays() const {
     std::string text;
     for (std::size_t r = first_; r < columns_.size(); ++r) {
       if (!is_array_[r]) continue;
       const std::string type = register_type(dtypes_[r]), n = std::to_string(capacity(columns_[r]));
       const std::string place = std::to_string(scratch_bytes()) + " + " + std::to_string(scratch_place(r));
-      if (!is_in_scratch(r)) text += how + type + " r" + std::to_string(r) + "[" + n + "];\n";
+      if (!is_in_scratch(r)) text += "  __shared__ " + type + " r" + std::to_string(r) + "[" + n + "];\n";
       else
         text += "  " + type + "* const r" + std::to_string(r) + " = (" + type +
                 "*)(scratch + (long long)blockIdx.x * " + place + ");\n";
@@ -132,7 +129,7 @@ class RowPrinter {
     return capacity(columns_[r]) * (dtypes_[r] == DType::f64 ? 8 : 4);
   }
   bool is_in_scratch(std::size_t r) const {
-    if (dialect_ != Dialect::cuda || !is_array_[r]) return false;
+    if (!is_array_[r]) return false;
     std::size_t before = 0;
     for (std::size_t o = first_; o < columns_.size(); ++o)
       if (is_array_[o] && std::pair(array_bytes(o), o) <= std::pair(array_bytes(r), r)) before += array_bytes(o);
@@ -216,17 +213,13 @@ class RowPrinter {
       const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from);
       return indent + "{ " + stored + " }\n";
     }
-    const std::string nothing = literal(dialect_, result(k), 0), first = "row % " + sum_rows() + " == 0";
+    const std::string nothing = literal(Dialect::cuda, result(k), 0), first = "row % " + sum_rows() + " == 0";
     const std::string at = y + "[o" + std::to_string(operand) + " + " + column + "]";
     return indent + at + " = unroll_sum(" + first + " ? " + nothing + " : " + at + ", " + from + ");\n";
   }
-  std::string first_lane() const { return dialect_ == Dialect::cpp ? "" : "if (threadIdx.x == 0) "; }
   std::string loop_head(Index n) {
-    const std::string begin = dialect_ == Dialect::cpp ? "0" : "threadIdx.x";
-    const std::string step = dialect_ == Dialect::cpp ? "1" : "blockDim.x";
-    return "    for (" + index_ + " c = " + begin + "; c < " + columns(n) + "; c += " + step + ") {\n";
+    return "    for (" + index_ + " c = threadIdx.x; c < " + columns(n) + "; c += blockDim.x) {\n";
   }
-  std::string barrier() const { return dialect_ == Dialect::cpp ? "" : "    __syncthreads();\n"; }
 
   std::string body() {
     std::string text = coordinates();
@@ -234,12 +227,12 @@ class RowPrinter {
       if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, "0"));
     for (std::size_t k = 0; k < e_.constants.size(); ++k) {
       const auto& [dtype, value] = e_.constants[k];
-      text += declaration(e_.inputs.size() + k, "    ", literal(dialect_, dtype, value));
+      text += declaration(e_.inputs.size() + k, "    ", literal(Dialect::cuda, dtype, value));
     }
     for (const Loop& loop : loops_) text += loop.columns == 0 ? of_row(loop) : of_columns(loop);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::size_t r = e_.results[k].from;
-      if (columns_[r] == 1) text += "    " + store(k, first_lane(), "0");
+      if (columns_[r] == 1) text += "    " + store(k, "if (threadIdx.x == 0) ", "0");
       else if (r < first_)
         text += loop_head(columns_[r]) + declaration(r, "      ", loaded(r, "c")) + store(k, "      ", "c") + "    }\n";
     }
@@ -262,7 +255,7 @@ class RowPrinter {
       if (is_reduction(i.op)) {
         const std::string sum = "s" + std::to_string(r), kind = i.op == Op::reduce_sum ? "sum" : "max";
         before +=
-            "    " + register_type(i.dtype) + " " + sum + " = " + literal(dialect_, i.dtype, nothing(i)) + ";\n";
+            "    " + register_type(i.dtype) + " " + sum + " = " + literal(Dialect::cuda, i.dtype, nothing(i)) + ";\n";
         inside += "      " + sum + " = unroll_" + kind + "(" + sum + ", " + variable(i.a) + ");\n";
         after += declaration(r, "    ", "unroll_row_" + kind + "(" + sum + ")");
         continue;
@@ -273,7 +266,7 @@ class RowPrinter {
       for (std::size_t k = 0; k < e_.results.size(); ++k)
         if (e_.results[k].from == r && columns_[r] > 1) inside += store(k, "      ", "c");
     }
-    return before + loop_head(loop.columns) + inside + "    }\n" + (writes ? barrier() : "") + after;
+    return before + loop_head(loop.columns) + inside + "    }\n" + (writes ? k_barrier : "") + after;
   }
   static double nothing(const Instruction& i) {
     if (i.op == Op::reduce_sum) return 0;
@@ -289,12 +282,11 @@ class RowPrinter {
         const std::string n = columns(columns_[i.a]);
         return "c < " + n + " ? " + stored(i.a, "c") + " : " + stored(i.b, "c - " + n);
       }
-      default: return right_side(dialect_, i);
+      default: return right_side(Dialect::cuda, i);
     }
   }
 
   const Expression& e_;
-  Dialect dialect_;
   PrintOptions options_;
   std::vector<DType> dtypes_;
   std::vector<Index> columns_;
@@ -309,9 +301,8 @@ class RowPrinter {
 
 }  // namespace
 
-PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
-                               const PrintOptions& options) {
-  return RowPrinter(expression, dialect, options).kernel(name);
+PrintedKernel print_row_kernel(const Expression& expression, const std::string& name, const PrintOptions& options) {
+  return RowPrinter(expression, options).kernel(name);
 }
 
 }  // namespace unroll::common

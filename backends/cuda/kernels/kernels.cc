@@ -283,7 +283,7 @@ int Kernels::add_loop(const std::string& text, bool has_rows, bool is_resident) 
 }
 std::string Kernels::source() const {
   std::string text = common::print_prelude(Dialect::cuda).append(k_offset);
-  if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
+  if (has_rows_) text += common::print_row_prelude();
   if (has_loops_) text += loop_prelude();
   if (has_resident_) text += resident_prelude();
   if (has_wgmma_) text += wgmma_prelude();

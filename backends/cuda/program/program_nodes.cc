@@ -128,7 +128,7 @@ void NodeCompiler::fused_reduction(std::int32_t id) {
   const auto all = common::operands_of(e);
   options.short_indices =
       std::all_of(all.begin(), all.end(), [&](const Strides* strides) { return has_short_indices(e.shape, *strides); });
-  const common::PrintedKernel kernel = common::print_row_kernel(e, Dialect::cuda, "KERNEL", options);
+  const common::PrintedKernel kernel = common::print_row_kernel(e, "KERNEL", options);
   std::int64_t blocks = std::min(e.sum_rows > 0 ? rows / e.sum_rows : rows, k_most_rows);
   if (kernel.scratch_bytes > 0) {
     blocks = std::min(blocks, k_scratch_blocks * multiprocessors_);
