@@ -62,6 +62,22 @@ void place_constants(PlanPlaces& places, std::vector<std::byte>& constants) {
   }
 }
 
+std::size_t copied_bytes(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (const NamedValue& output : plan.graph->outputs()) bytes += (plan.graph->type(output.value).bytes() + 3) / 4 * 4;
+  const auto is_donor = [](int donor) { return donor >= 0; };
+  return std::any_of(plan.donors.begin(), plan.donors.end(), is_donor) ? bytes : 0;
+}
+
+ReportLine report_line(const Plan& plan, std::int32_t id, int depth) {
+  const Node& node = plan.graph->node(id);
+  ReportLine line{"%" + std::to_string(id) + " " + std::string(op_info(node.op).name), {}};
+  for (const Type& type : node.outputs) line.bytes += type.bytes();
+  line.depth = depth;
+  line.node = id;
+  return line;
+}
+
 LoopPlaces loop_places(const Plan& plan, std::int32_t scan, std::shared_ptr<const PlanPlaces> body,
                        Lowering& compiler) {
   LoopPlaces places{scan, std::move(body)};

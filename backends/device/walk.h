@@ -65,6 +65,11 @@ struct Frame {
   std::vector<bool> packed_inputs = {}, packed_outputs = {};
 };
 
+// Bytes of all outputs of a plan, if some have the buffers of donors; else 0: an order of the copies suffices.
+std::size_t copied_bytes(const Plan& plan);
+// The line of a node in a report, without implementation and time.
+ReportLine report_line(const Plan& plan, std::int32_t node, int depth);
+
 // Memory of an executable.
 struct HeldPlaces {
   Place constants, workspace;

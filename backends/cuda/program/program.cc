@@ -2,7 +2,6 @@
 #include "backends/cuda/program/program.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/common/hazards.h"
 #include "unroll/ir/ops.h"
