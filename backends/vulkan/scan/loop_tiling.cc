@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a loop runs as one kernel, and how it is shared out. The model counts multiplications of a workgroup in a
-// step, as tiling.cc does, and compares them with what the dispatches of a step cost to start.
+// Choice of loops that run as one kernel, and of their workgroups. The model counts multiplications of a workgroup in a
+// step, as tiling.cc does, and compares them with the cost of starting the dispatches of a step.
 #include <algorithm>
 #include <array>
 #include <bit>
