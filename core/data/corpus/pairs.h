@@ -65,6 +65,8 @@ class PairsReader {
 
  private:
   void begin(const Line& line);
+  std::vector<std::string> first_members(const Line& line) const;
+  void place_columns();
   bool names_sides(const std::vector<std::string>& cells) const;
   bool repeats_header(const Line& line) const;
   bool is_json(std::string_view first) const;
