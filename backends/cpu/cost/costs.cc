@@ -66,9 +66,9 @@ double Costs::distance(const ValueId& value, std::int32_t reader) const {
   while (may_be_view(plan_.graph->node(origin.node).op) && !is_call(origin.node))
     origin = plan_.graph->node(origin.node).inputs[0];
   const Node& maker = plan_.graph->node(origin.node);
-  if (maker.op == Op::input && in_loop_) return loop_.input_distances[static_cast<std::size_t>(storage(origin).index)];
+  if (maker.op == Op::input && in_loop_) return loop_.input_distances[storage(origin).index];
   if (maker.op == Op::input || maker.op == Op::constant) return touched_.back();
-  return touched_[static_cast<std::size_t>(reader)] - touched_[static_cast<std::size_t>(origin.node)];
+  return touched_[reader] - touched_[origin.node];
 }
 
 // Arena memory is reused, so an output's memory was last touched at most about two arena sizes ago.
@@ -118,16 +118,15 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   place.first_constant = layout.n_states + layout.n_sequences;
   place.stack_distance = touched_.back();
   double step = 0;  // bytes that one step touches
-  const Graph& body = *plan_.bodies[static_cast<std::size_t>(scan)]->graph;
+  const Graph& body = *plan_.bodies[scan]->graph;
   for (const Node& inner : body.nodes())
     if (inner.op != Op::input && inner.op != Op::constant)
       for (const Type& output : inner.outputs) step += 2 * bytes(output);
   for (const NamedValue& input : body.inputs()) step += bytes(body.type(input.value));
   for (int i = 0; i < static_cast<int>(body.inputs().size()); ++i) {
     const bool sequence = i >= layout.n_states && i < place.first_constant;
-    const auto k = static_cast<std::size_t>(i);
     place.input_distances.push_back(
-        sequence && k < node.inputs.size() ? distance(node.inputs[k], scan) + bytes(type(node.inputs[k])) : step);
+        sequence && i < std::ssize(node.inputs) ? distance(node.inputs[i], scan) + bytes(type(node.inputs[i])) : step);
   }
   return place;
 }

@@ -42,7 +42,7 @@ class Costs {
 
   const Type& type(const ValueId& id) const { return plan_.graph->type(id); }
   const Storage& storage(const ValueId& id) const {
-    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return plan_.storage[id.node][id.output];
   }
   bool is_within(const ValueId& piece, const ValueId& whole) const;
   bool is_packed(const Node& product) const;

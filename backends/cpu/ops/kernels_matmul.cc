@@ -232,17 +232,16 @@ struct Offsets {
 Offsets offsets_of(const Matmul& matmul, Index index) {
   Offsets offsets;
   for (int axis = matmul.batch.rank() - 1; axis >= 0; --axis) {
-    const auto i = static_cast<std::size_t>(axis);
     const Index position = index % matmul.batch[axis];
     index /= matmul.batch[axis];
-    offsets.a += position * matmul.a_batch[i];
-    offsets.b += position * matmul.b_batch[i];
-    offsets.c += position * matmul.c_batch[i];
+    offsets.a += position * matmul.a_batch[axis];
+    offsets.b += position * matmul.b_batch[axis];
+    offsets.c += position * matmul.c_batch[axis];
   }
   return offsets;
 }
 
-Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
+Shape leading(const Shape& shape) { return Shape(shape.dims().first(shape.rank() - 2)); }
 
 // Returns strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
 Strides batch_strides(const Shape& from, const Shape& to, Index matrix) {
@@ -303,7 +302,7 @@ std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
   const Layout layout = layout_of(mm, cut.kernel, kernels);
   // A batch divided among workers needs all buffers per worker.
   const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
-  return static_cast<std::size_t>(shared + layout.worker * parts);
+  return shared + layout.worker * parts;
 }
 
 namespace {
