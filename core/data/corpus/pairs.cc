@@ -67,7 +67,7 @@ std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwi
   if (column == "last") return columns_.size() - 1;
   if (has_header_)
     if (const auto at = std::find(columns_.begin(), columns_.end(), column); at != columns_.end())
-      return static_cast<std::size_t>(at - columns_.begin());
+      return at - columns_.begin();
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
   if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())

@@ -25,7 +25,7 @@ class Lexicon {
   std::int64_t size() const { return static_cast<std::int64_t>(entries_.size()); }
   // Returns the id of a text, or size() if it is unknown.
   std::int32_t id(std::string_view text) const;
-  const std::string& text(std::int32_t id) const { return entries_[static_cast<std::size_t>(id)]; }
+  const std::string& text(std::int32_t id) const { return entries_[id]; }
 
  private:
   bool add(std::string entry);

@@ -90,10 +90,10 @@ class Body {
 };
 
 Value Step::state(int i) const {
-  if (i < 0 || static_cast<std::size_t>(i) >= states_.size())
+  if (i < 0 || i >= std::ssize(states_))
     throw Error(ErrorKind::usage, "Step",
                 "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
-  return states_[static_cast<std::size_t>(i)];
+  return states_[i];
 }
 
 Value Step::parameter(std::string_view name, Shape shape, Initializer initializer) {

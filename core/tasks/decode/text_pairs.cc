@@ -20,7 +20,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
       : pairs_(std::move(pairs)), decoder_(decoder), smoothing_(rows.label_smoothing) {
     pairs_.network.check();
     std::vector<Buckets::Lengths> lengths;
-    lengths.reserve(static_cast<std::size_t>(file().size()));
+    lengths.reserve(file().size());
     file().for_each([&](std::int64_t row, std::string_view record) {
       const Encoded pair = encoded(record);
       lengths.push_back({static_cast<std::int64_t>(pair.source.ids.size()),
@@ -85,11 +85,11 @@ class TextPairsTask : public PairTask, public SplitExamples {
         before = Tensor::filled({DType::i32, {T, B}}, static_cast<double>(coder().end())),
         labels = Tensor::filled({DType::i32, {T, B}}, k_no_label);
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
-      Encoded pair = encoded(file().text(chosen.rows[static_cast<std::size_t>(b)]));
+      Encoded pair = encoded(file().text(chosen.rows[b]));
       std::vector<std::int32_t>& target = pair.target.ids;
       if (static_cast<std::int64_t>(pair.source.ids.size()) > S || static_cast<std::int64_t>(target.size()) >= T)
         file().refuse_changed();
-      lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(pair.source.ids.size());
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(pair.source.ids.size());
       put_column(source, b, pair.source.ids);
       put_row(copies, b, pair.source.copies);
       std::vector<std::int32_t> read;

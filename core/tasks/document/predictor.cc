@@ -123,7 +123,7 @@ DocumentClassifier::Attention DocumentClassifier::attention(std::string_view tex
   for (std::size_t i = 0; i < document.size(); ++i) {
     a.sentences.push_back({of_sentences[i], document[i], {}});
     for (std::size_t w = 0; w < document[i].size(); ++w)
-      a.sentences.back().weights.push_back(of_words[w * static_cast<std::size_t>(S) + i]);
+      a.sentences.back().weights.push_back(of_words[w * S + i]);
   }
   return a;
 }

@@ -20,7 +20,7 @@ struct SeriesUnits {
 SeriesUnits::SeriesUnits(Graph& graph, std::span<const SeriesScales> series, std::int64_t horizon) {
   Tensor means(DType::f32, {horizon * static_cast<std::int64_t>(series.size())}), deviations = means;
   std::int64_t at = 0;
-  for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
+  for (std::int64_t h = 0; h < horizon; ++h)
     for (const SeriesScales& s : series) {
       means.set(at, s.ahead[h].mean);
       deviations.set(at++, s.ahead[h].deviation);

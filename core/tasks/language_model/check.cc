@@ -22,8 +22,7 @@ std::vector<TextRegion> regions_of(const LanguageModelOptions& o, const std::sha
                                    const std::string& name) {
   const std::size_t size = file->size();
   const auto cut = [&](std::size_t end, const SplitSource& source, const char* key) {
-    const auto part =
-        source.file ? 0 : static_cast<std::size_t>(part_of(static_cast<std::int64_t>(size), source.share, key));
+    const std::size_t part = source.file ? 0 : part_of(static_cast<std::int64_t>(size), source.share, key);
     std::size_t at = end - std::min(part, end);
     for (char c = 0; at > 0 && at < end; ++at) {
       file->read_at(at, std::as_writable_bytes(std::span(&c, 1)));
@@ -84,7 +83,7 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
     DataChecker::BySplit known;
     for (const TextRegion& r : regions)
       blocks(r).for_each_text([&](std::string_view text) {
-        count_ids(known[static_cast<std::size_t>(r.split)], tokenizer, text, r.name);
+        count_ids(known[r.split], tokenizer, text, r.name);
       });
     c.vocabulary(known, tokenizer.size());
   });

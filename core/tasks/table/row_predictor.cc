@@ -46,7 +46,7 @@ void RowPredictor::predict(std::span<const std::vector<double>> rows,
     check(rows[i], i);
     all[i] = i;
   }
-  const auto n = static_cast<std::size_t>(n_);
+  const std::size_t n = n_;
   for_each_batch(all, prediction_rows(T * I, std::int64_t{1} << 20),
                  [&](std::span<const std::size_t> part, std::int64_t B) {
                    Tensor x(DType::f32, {T, B, I});
