@@ -113,7 +113,7 @@ void Tensor::require(DType wanted) const {
 template <class T>
 Tensor Tensor::from(Shape shape, const std::vector<T>& values) {
   Tensor t(DTypeOf<T>::value, shape);
-  if (static_cast<std::int64_t>(values.size()) != shape.elements())
+  if (std::ssize(values) != shape.elements())
     throw Error(
         ErrorKind::shape, "Tensor::from",
         shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));

@@ -31,7 +31,7 @@ Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(
     throw Error(ErrorKind::usage, "Buckets",
                 "batch must be at least 1 and batch_tokens at least 0; got " + std::to_string(size.rows) + " and " +
                     std::to_string(size.tokens));
-  size_.rows = std::min(size.rows, std::max<std::int64_t>(static_cast<std::int64_t>(padded_.size()), 1));
+  size_.rows = std::min(size.rows, std::max<std::int64_t>(std::ssize(padded_), 1));
   for (Lengths& l : padded_) l = {padded_length(l.first), padded_length(l.second)};
   std::vector<std::int64_t> order(padded_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -49,7 +49,7 @@ Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(
       longest = grown;
     }
   }
-  if (!sorted_.empty()) begins_.push_back(static_cast<std::int64_t>(sorted_.size()));
+  if (!sorted_.empty()) begins_.push_back(std::ssize(sorted_));
 }
 
 std::int64_t Buckets::batch_at(const Lengths& padded) const {
@@ -81,7 +81,7 @@ Buckets::Rows Buckets::sorted(std::int64_t index) const { return cut(sorted_, in
 
 Buckets::Rows Buckets::shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t index) const {
   if (seed != seed_ || epoch != epoch_) {
-    shuffled_ = by_length(permutation(static_cast<std::int64_t>(padded_.size()), seed, epoch));
+    shuffled_ = by_length(permutation(std::ssize(padded_), seed, epoch));
     batches_ = permutation(n_batches(), ~seed, epoch);
     seed_ = seed;
     epoch_ = epoch;

@@ -146,8 +146,7 @@ void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int
 }
 
 void RecordFile::for_each(std::span<const std::int64_t> records, const Take& take) const {
-  visit(static_cast<std::int64_t>(records.size()), [&](std::int64_t i) { return records[i]; },
-        take);
+  visit(std::ssize(records), [&](std::int64_t i) { return records[i]; }, take);
 }
 
 void RecordFile::for_each(const Take& take) const { visit(size(), [](std::int64_t i) { return i; }, take); }

@@ -40,7 +40,7 @@ std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::i
 }
 
 const std::vector<std::int64_t>& Shuffle::order(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
-  if (seed != seed_ || epoch != epoch_ || static_cast<std::int64_t>(order_.size()) != n) {
+  if (seed != seed_ || epoch != epoch_ || std::ssize(order_) != n) {
     order_ = permutation(n, seed, epoch);
     seed_ = seed;
     epoch_ = epoch;

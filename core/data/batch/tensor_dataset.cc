@@ -74,7 +74,7 @@ Tensor gathered(const Tensor& from, int axis, std::span<const std::int64_t> indi
   std::size_t outer = 1, inner = dtype_bytes(from.dtype());
   for (int i = 0; i < shape.rank(); ++i)
     (i < axis ? outer : inner) *= i == axis ? 1 : shape[i];
-  Tensor to(Type{from.dtype(), shape.with(axis, static_cast<std::int64_t>(indices.size()))});
+  Tensor to(Type{from.dtype(), shape.with(axis, std::ssize(indices))});
   const std::byte* source = from.bytes().data();
   std::byte* target = to.bytes().data();
   const std::size_t n = shape[axis];
@@ -90,7 +90,7 @@ struct Padded {
   Tensor values, lengths;  // [T,B,...], i32 [B]
 };
 Padded padded(const Sequences& sequences, std::span<const std::int64_t> indices, std::int64_t steps) {
-  const auto n = static_cast<std::int64_t>(indices.size());
+  const auto n = std::ssize(indices);
   const Tensor& first = sequences[0];
   const Shape rest = first.shape().removed(0);
   Padded p{Tensor(Type{first.dtype(), rest.inserted(0, n).inserted(0, steps)}), Tensor(DType::i32, {n})};
@@ -222,7 +222,7 @@ std::vector<std::int64_t> TensorDataset::indices(Split split, std::uint64_t seed
                                  std::string(k_split_names[split]) + " batches; asked for batch " +
                                  std::to_string(index));
   const std::vector<std::int64_t>& examples = state_->part(split).examples;
-  const auto n = static_cast<std::int64_t>(examples.size()), begin = index * state_->options.batch;
+  const auto n = std::ssize(examples), begin = index * state_->options.batch;
   const bool shuffles = split == Split::train && state_->options.shuffle;
   const std::lock_guard lock(state_->mutex);
   const std::vector<std::int64_t>* order = shuffles ? &state_->shuffle.order(n, seed, epoch) : nullptr;

@@ -50,7 +50,7 @@ class BytePairs : public Tokenizer::Coder {
     for (const Pair& m : merges_) text += std::to_string(m.first) + " " + std::to_string(m.second) + "\n";
     return text;
   }
-  std::int64_t size() const override { return static_cast<std::int64_t>(texts_.size()); }
+  std::int64_t size() const override { return std::ssize(texts_); }
   bool pieces() const override { return true; }
   std::string text(std::int32_t id) const override { return texts_[id]; }
 

@@ -75,7 +75,7 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
   *oldest = {};  // frees the oldest block before the next allocation
   const std::string text = text_.text(text_.read(blocks_[block].at, blocks_[block + 1].at));
   std::vector<std::int32_t> ids = tokenizer_.encode(text, name_);
-  if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)
+  if (std::ssize(ids) != blocks_[block + 1].first_token - blocks_[block].first_token)
     throw Error(ErrorKind::input_file, name_, "changed while it was in use",
                 "Do not modify the file while it is in use");
   *oldest = {block, ++reads_, std::move(ids)};

@@ -171,7 +171,7 @@ class CellRun {
     require_lengths(lengths, x.shape()[0]);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
-                                {"states", static_cast<std::int64_t>(initial.size())},
+                                {"states", std::ssize(initial)},
                                 {"sequences", static_cast<std::int64_t>(1 + (body.has_step_index() ? 1 : 0) +
                                                                         body.sequences().size())},
                                 {"reverse", reverse},

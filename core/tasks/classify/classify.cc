@@ -160,7 +160,7 @@ class Classify : public Task, public TableRows {
     if (at == class_numbers_.end()) file().refuse_changed();
     return at->second;
   }
-  std::int64_t n_classes() const { return static_cast<std::int64_t>(class_names_.size()); }
+  std::int64_t n_classes() const { return std::ssize(class_names_); }
 
   ClassifyOptions options_;
   WordLabels words_;

@@ -31,7 +31,7 @@ std::vector<std::string> class_names_of(const Metadata& metadata) {
 struct Classifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
       : labels(class_names_of(metadata)), rows(metadata, parameters, backend, k_classifier,
-                                          static_cast<std::int64_t>(labels.size()), softmax) {}
+                                          std::ssize(labels), softmax) {}
   std::vector<std::string> labels;
   RowPredictor rows;
 };

@@ -39,7 +39,7 @@ RecordFile records_of(RecordFile file, const SplitSources& splits) {
 SplitRows split_rows(const RecordFile& file, const SplitSources& splits) {
   const SplitSource &validation = splits.validation, &test = splits.test;
   const std::vector<std::int64_t> first = file.records_of(0);
-  const auto n = static_cast<std::int64_t>(first.size());
+  const auto n = std::ssize(first);
   const std::int64_t n_test = test.file ? 0 : part_of(n, test.share, "test");
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)

@@ -271,7 +271,7 @@ AttentionNetwork::Attended AttentionNetwork::attend_in_steps(Scope& scope, Value
 Value AttentionNetwork::reordered(Value x) const {
   if (input_feeding) return x;
   std::vector<std::int64_t> order{1, 0};
-  while (static_cast<int>(order.size()) < x.rank()) order.push_back(static_cast<std::int64_t>(order.size()));
+  while (static_cast<int>(order.size()) < x.rank()) order.push_back(std::ssize(order));
   return transpose(x, order);
 }
 

@@ -37,7 +37,7 @@ bool repeats(const std::vector<std::int32_t>& tokens, std::int32_t token, std::i
 }
 
 bool allows(const BeamOptions& o, const std::vector<std::int32_t>& tokens, std::int32_t token) {
-  if (token == o.end) return static_cast<std::int64_t>(tokens.size()) >= o.min_length;
+  if (token == o.end) return std::ssize(tokens) >= o.min_length;
   return token != o.never && !repeats(tokens, token, o.no_repeat_ngram);
 }
 

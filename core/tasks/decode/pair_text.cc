@@ -88,7 +88,7 @@ SourceTokens PairCoder::source(std::string_view text, const std::string& name) c
     s.copies[i] = is_unknown ? number_of(parts[i]) : numbers_[s.ids[i]];
     if (s.copies[i] != k_lacking) continue;
     const std::string word = is_unknown ? parts[i] : source_tokenizer().text(s.ids[i]);
-    const auto next = static_cast<std::int32_t>(tokens() + static_cast<std::int64_t>(s.extended.size()));
+    const auto next = static_cast<std::int32_t>(tokens() + std::ssize(s.extended));
     const auto [at, is_new] = numbers.emplace(word, next);
     if (is_new) s.extended.push_back(word);
     s.copies[i] = at->second;

@@ -72,7 +72,7 @@ BeamSearch TextLanes::start(std::size_t source, std::size_t row) {
 void TextLanes::run(std::span<const std::int32_t> tokens, std::span<const std::size_t> parents) {
   std::vector<std::int32_t> read;
   for (const std::int32_t id : tokens) read.push_back(coder_.known(id));
-  step_.set("ids", Tensor::from<std::int32_t>({1, static_cast<std::int64_t>(read.size())}, read));
+  step_.set("ids", Tensor::from<std::int32_t>({1, std::ssize(read)}, read));
   for (const std::string& name : step_.states()) {
     const State last(step_.output(name), step_.type(name).shape), next(step_.input(name), step_.type(name).shape);
     for (std::size_t lane = 0; lane < parents.size(); ++lane) last.copy_lane(parents[lane], next, lane);

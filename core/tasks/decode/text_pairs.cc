@@ -23,8 +23,7 @@ class TextPairsTask : public PairTask, public SplitExamples {
     lengths.reserve(file().size());
     file().for_each([&](std::int64_t row, std::string_view record) {
       const Encoded pair = encoded(record);
-      lengths.push_back({static_cast<std::int64_t>(pair.source.ids.size()),
-                         static_cast<std::int64_t>(pair.target.ids.size()) + 1});
+      lengths.push_back({std::ssize(pair.source.ids), std::ssize(pair.target.ids) + 1});
       if (pairs_.refuses_long && pair.source.cut + pair.target.cut > 0)
         file().refuse(row, "a side has more than " + std::to_string(coder().limits().source) + " tokens");
       sources_cut_ += pair.source.cut > 0;
@@ -84,10 +83,10 @@ class TextPairsTask : public PairTask, public SplitExamples {
         copies = Tensor::filled({DType::i32, {B, S}}, k_no_source),
         before = Tensor::filled({DType::i32, {T, B}}, static_cast<double>(coder().end())),
         labels = Tensor::filled({DType::i32, {T, B}}, k_no_label);
-    for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
+    for (std::int64_t b = 0; b < std::ssize(chosen.rows); ++b) {
       Encoded pair = encoded(file().text(chosen.rows[b]));
       std::vector<std::int32_t>& target = pair.target.ids;
-      if (static_cast<std::int64_t>(pair.source.ids.size()) > S || static_cast<std::int64_t>(target.size()) >= T)
+      if (std::ssize(pair.source.ids) > S || std::ssize(target) >= T)
         file().refuse_changed();
       lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(pair.source.ids.size());
       put_column(source, b, pair.source.ids);

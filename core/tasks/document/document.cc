@@ -18,14 +18,6 @@
 
 namespace unroll {
 
-PairsFormat document_format(const DocumentOptions& options) {
-  PairsFormat format = document_format();
-  format.csv = CsvFormat::of(options.header, options.separator, {});
-  format.source = options.label;
-  format.target = options.text;
-  return format;
-}
-
 Sentences sentences_of(const Document& document, const Lexicon& words) {
   Sentences sentences;
   for (const auto& sentence : document) {
@@ -61,12 +53,20 @@ TensorMap document_inputs(std::span<const Sentences* const> documents, std::int6
 
 namespace {
 
+PairsReader document_reader(const DocumentOptions& options, const std::string& name) {
+  PairsFormat format = document_format();
+  format.csv = CsvFormat::of(options.header, options.separator, {});
+  format.source = options.label;
+  format.target = options.text;
+  return {name, std::move(format), k_long_texts};
+}
+
 class DocumentTask : public Task, public SplitRecords, public SplitExamples {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
       : options_(checked_options(options, "document")),
         file_(records_of(std::move(file), options)),
-        reader_(file_.name(), document_format(options), {.max_side = std::size_t{1} << 20}) {
+        reader_(document_reader(options, file_.name())) {
     index_pairs(file_, reader_);
     SplitRows rows = split_rows(file_, options);
     std::vector<Buckets::Lengths> lengths;
@@ -79,7 +79,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
       if (const std::string excess = excess_of(document); !excess.empty()) file_.refuse(row, excess);
       std::size_t longest = 0;
       for (const auto& sentence : document) longest = std::max(longest, sentence.size());
-      lengths.push_back({static_cast<std::int64_t>(document.size()), static_cast<std::int64_t>(longest)});
+      lengths.push_back({std::ssize(document), static_cast<std::int64_t>(longest)});
       ++labels[line.source];
     });
     refuse_texts_as_labels(labels.size());
@@ -125,10 +125,10 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     Tensor labels = Tensor::filled({DType::i32, {chosen.batch}}, k_no_label);
     for (const std::int64_t row : chosen.rows) {
       Encoded document = encoded(file_.text(row));
-      if (static_cast<std::int64_t>(document.sentences.size()) > chosen.padded.first ||
+      if (std::ssize(document.sentences) > chosen.padded.first ||
           most_words(document.sentences) > chosen.padded.second)
         file_.refuse_changed();
-      labels.set(static_cast<std::int64_t>(documents.size()), document.label);
+      labels.set(std::ssize(documents), document.label);
       documents.push_back(std::move(document.sentences));
     }
     Batch result;
@@ -249,7 +249,7 @@ std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSo
 DataCheck check_data(const DocumentOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(from.file, name, o);
-    PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
+    PairsReader reader = document_reader(o, name);
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);
     const DataRows data(file, split_rows(file, o));

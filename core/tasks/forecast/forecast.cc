@@ -249,7 +249,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   const SeriesRows& rows(Split split) const { return *rows_[split]; }
   const Runs& targets(Split split) const { return targets_[split]; }
-  std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
+  std::int64_t n_series() const { return std::ssize(names_); }
 
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series

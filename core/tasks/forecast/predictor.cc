@@ -35,8 +35,8 @@ struct Forecaster::State {
     program(1);  // checks early that metadata and parameters match
   }
 
-  std::int64_t n_series() const { return static_cast<std::int64_t>(scales.size()); }
-  std::int64_t horizon() const { return static_cast<std::int64_t>(scales[0].ahead.size()); }
+  std::int64_t n_series() const { return std::ssize(scales); }
+  std::int64_t horizon() const { return std::ssize(scales[0].ahead); }
   std::int64_t history() const { return window + (difference ? 1 : 0); }
 
   // x f32 [W,B,S] -> prediction [B,H*S], in units of the normalizer
@@ -170,10 +170,10 @@ namespace {
 
 std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const PredictInput> inputs,
                                         const PredictOptions& options) {
-  const auto series = static_cast<std::int64_t>(forecaster.columns().size());
+  const auto series = std::ssize(forecaster.columns());
   std::vector<Prediction> list;
   for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
-    list.emplace_back(Tensor::from<double>({static_cast<std::int64_t>(values.size()) / series, series}, values));
+    list.emplace_back(Tensor::from<double>({std::ssize(values) / series, series}, values));
   return list;
 }
 

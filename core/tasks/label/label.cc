@@ -77,7 +77,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     file_.for_each([&](std::int64_t row, std::string_view record) {
       const LabeledSentence sentence = reader_.sentence_in(file_, record);
       check(row, sentence);
-      lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
+      lengths.push_back({std::ssize(sentence.tokens), 0});
     });
     parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens});
   }
@@ -116,7 +116,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_no_label), lengths(DType::i32, {B});
     for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
       const Encoded sentence = encoded(file_.text(chosen.rows[b]));
-      if (static_cast<std::int64_t>(sentence.ids.size()) > T) file_.refuse_changed();
+      if (std::ssize(sentence.ids) > T) file_.refuse_changed();
       lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(sentence.ids.size());
       put_column(ids, static_cast<std::int64_t>(b), sentence.ids);
       put_column(labels, static_cast<std::int64_t>(b), sentence.labels);
@@ -263,7 +263,7 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
         content += token + "\t";
         ++found.words[row.split][token];
       }
-      found.rows.push_back({content_of(content), static_cast<std::int64_t>(s.tokens.size()), row.line, row.split});
+      found.rows.push_back({content_of(content), std::ssize(s.tokens), row.line, row.split});
       begins.add(s.labels);
       for (const std::string& label : s.labels) ++found.labels[label][row.split];
     });

@@ -62,13 +62,13 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
                                                                                           : Split::validation;
             for (const TextRegion& r : regions)
               if (f == 0 && r.file == from.file && line.at >= r.begin && line.at < r.end) split = r.split;
-            rows.push_back({content_of(line.text), static_cast<std::int64_t>(line.text.size()), line.number, split});
+            rows.push_back({content_of(line.text), std::ssize(line.text), line.number, split});
           },
           f);
     }
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
-    if (empty > static_cast<std::int64_t>(rows.size()))
+    if (empty > std::ssize(rows))
       c.warn("empty lines", counted_are(empty, "line") + " empty, " + counted_are(rows.size(), "line") + " not");
     c.lengths(rows, "bytes per line");
     // Short lines (names, refrains, blanks) recur in every text.

@@ -183,7 +183,7 @@ class LanguageModel : public Task, public SplitSizes {
   template <class F>
   static void for_each_token(const Tokens& tokens, const F& see) {
     std::vector<std::int32_t> part;
-    for (std::int64_t at = 0; at < tokens.size(); at += static_cast<std::int64_t>(part.size())) {
+    for (std::int64_t at = 0; at < tokens.size(); at += std::ssize(part)) {
       part.resize(std::min<std::int64_t>(tokens.size() - at, 1 << 16));
       tokens.read(at, part);
       for (const std::int32_t id : part) see(id);

@@ -127,9 +127,9 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
     lines[i] = s.before;
     lines[i].insert(lines[i].end(), ids.begin(), ids.end());
     Result& result = results[i];
-    result.tokens = static_cast<std::int64_t>(ids.size());
+    result.tokens = std::ssize(ids);
     result.unknown = std::count(ids.begin(), ids.end(), s.tokenizer.unknown());
-    result.scored = static_cast<std::int64_t>(lines[i].size()) - 1;
+    result.scored = std::ssize(lines[i]) - 1;
     if (s.tokenizer.kind() != "words")
       for (std::size_t t = 1; t < lines[i].size(); ++t) result.characters += s.tokenizer.characters(lines[i][t]);
     if (result.scored > 0) by_length[std::min(padded_length(result.scored), s.window + 1)].push_back(i);

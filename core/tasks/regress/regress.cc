@@ -179,7 +179,7 @@ class Regress : public Task, public TableRows {
     }
   }
 
-  std::int64_t n_targets() const { return static_cast<std::int64_t>(targets().size()); }
+  std::int64_t n_targets() const { return std::ssize(targets()); }
 
   RegressOptions options_;
   std::vector<ZScore> scales_;  // by target

@@ -31,7 +31,7 @@ void see(Seen& seen, const PairCoder& coder, const TextPair& pair, Split split, 
   const SourceTokens source = coder.source(pair.source, name);
   const PairCoder::Target target = coder.target(pair.target, source, name);
   seen.source[split].unknown += source.n_unknown;
-  seen.source[split].known += static_cast<std::int64_t>(source.ids.size()) - source.n_unknown;
+  seen.source[split].known += std::ssize(source.ids) - source.n_unknown;
   for (const std::int32_t id : target.ids) {
     const bool copied = id >= coder.tokens(), unknown = copied || id == coder.target_tokenizer().unknown();
     ++(unknown ? seen.target[split].unknown : seen.target[split].known);
@@ -40,8 +40,8 @@ void see(Seen& seen, const PairCoder& coder, const TextPair& pair, Split split, 
   }
   seen.sources_cut += source.cut > 0;
   seen.targets_cut += target.cut > 0;
-  seen.source_tokens.push_back(static_cast<std::int64_t>(source.ids.size()) + source.cut);
-  seen.target_tokens.push_back(static_cast<std::int64_t>(target.ids.size()) + target.cut);
+  seen.source_tokens.push_back(std::ssize(source.ids) + source.cut);
+  seen.target_tokens.push_back(std::ssize(target.ids) + target.cut);
 }
 
 }  // namespace

@@ -10,12 +10,11 @@
 namespace unroll {
 
 PairsReader summary_reader(const SummarizeOptions& options, const std::string& name) {
-  constexpr std::size_t k_max_side_bytes = std::size_t{1} << 20;
   PairsFormat format = summary_format();
   format.source = options.source;
   format.target = options.target;
   format.split = options.split;
-  return {name, std::move(format), {.max_side = k_max_side_bytes}};
+  return {name, std::move(format), k_long_texts};
 }
 
 SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const SummarizeOptions& options) {

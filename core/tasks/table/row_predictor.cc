@@ -28,7 +28,7 @@ std::shared_ptr<Program> RowPredictor::program(std::int64_t rows) {
 
 void RowPredictor::check(const std::vector<double>& row, std::size_t index) const {
   const Features& f = features();
-  if (static_cast<std::int64_t>(row.size()) != f.steps * f.width())
+  if (std::ssize(row) != f.steps * f.width())
     refuse_input(who_, index, "expected " + counted(f.steps, "step") + " of " + counted(f.width(), "value") +
                                   "; got " + counted(row.size(), "value"));
   for (const double value : row) {

@@ -87,8 +87,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
       const std::vector<std::string> cells = cells_in(file, reader, row.record);
       std::string content;
       for (const std::size_t k : columns->features) content += cells[k] + ",";
-      rows.push_back(
-          {content_of(content), static_cast<std::int64_t>(columns->features.size()), row.line, row.split});
+      rows.push_back({content_of(content), std::ssize(columns->features), row.line, row.split});
       std::vector<std::string> targets;
       for (const std::size_t k : columns->targets) targets.push_back(cells[k]);
       take(targets, row.split);

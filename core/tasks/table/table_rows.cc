@@ -172,7 +172,7 @@ void TableRows::require_named(std::span<const std::string> named, std::span<cons
 }
 
 void TableRows::divide_into_steps() {
-  const auto n = static_cast<std::int64_t>(places_.size());
+  const auto n = std::ssize(places_);
   features_.steps = options_.steps == 0 ? n : options_.steps;
   if (n == 0)
     throw Error(ErrorKind::input_file, file_.name(), "has only one column; expected features and a " + words_.target,
