@@ -120,7 +120,7 @@ Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)),
       backend.upload(*set.back(), 0, zero.bytes());
     }
   }
-  run_->zeros = Bytes(static_cast<std::size_t>(widest) * sizeof(float));
+  run_->zeros = Bytes(widest * sizeof(float));
   const auto make = [&](Run::Program& program, const std::shared_ptr<const Plan>& plan) {
     const Graph& graph = *plan->graph;
     program.executable = backend.compile(plan);
@@ -193,9 +193,9 @@ bool Stream::reset(std::int64_t lane) noexcept try {
   if (lane < 0 || lane >= lanes()) return false;
   for (std::size_t k = 0; k < model_->states.size(); ++k) {
     const Shape& shape = model_->states[k].shape;
-    const auto bytes = static_cast<std::size_t>(shape[2]) * sizeof(float);
+    const std::size_t bytes = shape[2] * sizeof(float);
     for (std::int64_t slot = 0; slot < shape[0]; ++slot)
-      model_->backend().upload(*run_->states[run_->turn][k], static_cast<std::size_t>(slot * lanes() + lane) * bytes,
+      model_->backend().upload(*run_->states[run_->turn][k], (slot * lanes() + lane) * bytes,
                              {run_->zeros.data(), bytes});
   }
   return true;

@@ -113,7 +113,7 @@ void Tensor::require(DType wanted) const {
 template <class T>
 Tensor Tensor::from(Shape shape, const std::vector<T>& values) {
   Tensor t(DTypeOf<T>::value, shape);
-  if (static_cast<std::int64_t>(values.size()) != shape.elements())
+  if (std::ssize(values) != shape.elements())
     throw Error(
         ErrorKind::shape, "Tensor::from",
         shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));
@@ -173,7 +173,7 @@ std::size_t Tensor::position(Index index) const {
     if (i < 0 || i >= size) refuse("index " + std::to_string(i) + " of axis " + std::to_string(axis - 1));
     at = at * size + i;
   }
-  return static_cast<std::size_t>(at);
+  return at;
 }
 
 namespace {
@@ -189,8 +189,7 @@ class ElementText {
     if (axis == shape.rank()) return short_text(tensor_.at(first), k_digits);
     std::int64_t stride = 1;
     for (int inner = axis + 1; inner < shape.rank(); ++inner) stride *= shape[inner];
-    const std::string between =
-        axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+    const std::string between = axis + 1 == shape.rank() ? ", " : ",\n" + std::string(axis + 1, ' ');
     std::string text;
     for (std::int64_t i = 0; i < shape[axis]; ++i) {
       if (i > 0) text += between;

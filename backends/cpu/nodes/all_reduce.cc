@@ -63,9 +63,9 @@ class AwaitCall final : public Call {
 bool may_go_on(const PlanView& view, std::int32_t id) {
   const Plan& plan = view.plan;
   const auto nodes = plan.graph->nodes();
-  const auto after = static_cast<std::size_t>(id) + 1;
+  const std::size_t after = id + 1;
   for (const ValueId& from : plan.graph->node(id).inputs) {
-    const Storage& at = plan.storage[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.output)];
+    const Storage& at = plan.storage[from.node][from.output];
     const bool is_donated = at.place == Storage::Place::input &&
                             std::find(plan.donors.begin(), plan.donors.end(), at.index) != plan.donors.end();
     if ((at.place != Storage::Place::input && at.place != Storage::Place::output) || is_donated) return false;

@@ -90,10 +90,10 @@ class Body {
 };
 
 Value Step::state(int i) const {
-  if (i < 0 || static_cast<std::size_t>(i) >= states_.size())
+  if (i < 0 || i >= std::ssize(states_))
     throw Error(ErrorKind::usage, "Step",
                 "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
-  return states_[static_cast<std::size_t>(i)];
+  return states_[i];
 }
 
 Value Step::parameter(std::string_view name, Shape shape, Initializer initializer) {
@@ -171,7 +171,7 @@ class CellRun {
     require_lengths(lengths, x.shape()[0]);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
-                                {"states", static_cast<std::int64_t>(initial.size())},
+                                {"states", std::ssize(initial)},
                                 {"sequences", static_cast<std::int64_t>(1 + (body.has_step_index() ? 1 : 0) +
                                                                         body.sequences().size())},
                                 {"reverse", reverse},

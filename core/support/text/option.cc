@@ -73,7 +73,7 @@ std::string detail::word_at(std::string_view words, std::size_t index) {
 
 std::size_t detail::index_of_word(std::string_view words, std::string_view word) {
   const std::vector<std::string_view> all = words_in(words);
-  return static_cast<std::size_t>(std::ranges::find(all, word) - all.begin());
+  return std::ranges::find(all, word) - all.begin();
 }
 
 std::size_t detail::require_word(std::string_view words, std::string_view word, std::string_view key) {

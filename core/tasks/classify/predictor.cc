@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Class probabilities for rows of numbers, read as sequences.
+#include "core/tasks/classify/class_names.h"
 #include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/table/row_predictor.h"
@@ -10,10 +11,10 @@ namespace unroll {
 namespace {
 
 constexpr std::string_view k_classifier = "Classifier";
-constexpr std::int64_t k_most_classes = 65536;
 
-// Returns the labels of a model. Models with numeric classes have no names.
-std::vector<std::string> labels_of(const Metadata& metadata) {
+}  // namespace
+
+std::vector<std::string> class_names_of(const Metadata& metadata) {
   std::vector<std::string> labels;
   if (metadata.contains("labels")) {
     labels = get_list(metadata, "labels");
@@ -21,18 +22,16 @@ std::vector<std::string> labels_of(const Metadata& metadata) {
     return labels;
   }
   const std::int64_t classes = get_integer(metadata, "classes");
-  if (classes < 1 || classes > k_most_classes)
+  if (classes < 1 || classes > k_max_classes)
     throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
   for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
   return labels;
 }
 
-}  // namespace
-
 struct Classifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
-      : labels(labels_of(metadata)), rows(metadata, parameters, backend, k_classifier,
-                                          static_cast<std::int64_t>(labels.size()), softmax) {}
+      : labels(class_names_of(metadata)), rows(metadata, parameters, backend, k_classifier,
+                                          std::ssize(labels), softmax) {}
   std::vector<std::string> labels;
   RowPredictor rows;
 };

@@ -85,12 +85,11 @@ void put_scales(Metadata& m, std::span<const SeriesScales> series) {
 std::vector<SeriesScales> get_scales(const Metadata& m) {
   const std::int64_t n_series = count_of(m, "series"), horizon = count_of(m, "horizon");
   std::vector<SeriesScales> series;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(n_series); ++s) {
+  for (std::int64_t s = 0; s < n_series; ++s) {
     SeriesScales& scales = series.emplace_back();
     const std::string column = series_key(s) + "column";
     if (n_series > 1 || m.contains(column)) scales.column = get_text(m, column);
-    for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
-      scales.ahead.push_back(scale_of(m, scale_key(s, h)));
+    for (std::int64_t h = 0; h < horizon; ++h) scales.ahead.push_back(scale_of(m, scale_key(s, h)));
   }
   return series;
 }

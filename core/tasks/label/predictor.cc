@@ -138,7 +138,7 @@ std::vector<Labeler::Result> Labeler::predict(std::span<const Sentence> sentence
   for (std::size_t i = 0; i < sentences.size(); ++i) {
     if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_labeler, i, what);
     if (!sentences[i].empty())
-      by_length[padded_length(static_cast<std::int64_t>(sentences[i].size()))].push_back(i);
+      by_length[padded_length(std::ssize(sentences[i]))].push_back(i);
   }
   std::vector<Result> results(sentences.size());
   for (const auto& [steps, items] : by_length)

@@ -36,7 +36,7 @@ void generate(const Metadata& metadata, const TensorMap& parameters, BackendHand
   const Tokenizer tokenizer = language_tokenizer(metadata, "model");
   if (tokenizer.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Stream stream(backend, task_stream(metadata), parameters);
-  std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
+  std::vector<float> logits(stream.outputs());
   const std::int32_t document_start = document_start_of(metadata);
   const auto read = [&](const std::int32_t id) {
     check_interruption();

@@ -33,7 +33,7 @@ Features Features::of(const Metadata& m) {
   if (f.steps < 1 || width < 1 || f.steps > k_most || width > k_most)
     throw Error(ErrorKind::input_file, "model", "metadata 'steps' and 'width' must lie in 1 to 65536");
   f.columns = m.contains("columns") ? get_list(m, "columns") : numbered_columns(f.steps * width);
-  if (static_cast<std::int64_t>(f.columns.size()) != f.steps * width)
+  if (std::ssize(f.columns) != f.steps * width)
     throw Error(ErrorKind::input_file, "model", "metadata 'columns' must hold steps * width names");
   f.divide = get_double(m, "divide");
   if (!(std::fabs(f.divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");

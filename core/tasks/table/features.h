@@ -27,7 +27,7 @@ struct Features {
   static Features of(const Metadata& metadata);
   void put(Metadata& metadata) const;
 
-  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
+  std::int64_t width() const { return std::ssize(columns) / steps; }
   // Fills and scales the values of a row, NaN where missing.
   void apply(std::span<double> values) const;
   // Scales x [T,B,width()] without missing values in a graph.
