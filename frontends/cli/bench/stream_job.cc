@@ -86,7 +86,7 @@ Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& 
   report.add("inputs", stream.inputs()).add("outputs", stream.outputs());
   report.add("weights_dtype", options.weights_dtype);
   report.add("backend", backend.describe().name).add("device", backend.describe().device);
-  report.add("threads", static_cast<std::int64_t>(how.one_thread ? 1 : backend.describe().threads));
+  report.add("threads", how.one_thread ? 1 : backend.describe().threads);
   if (how.weights != WeightFormat::f32) {
     how.weights = WeightFormat::f32;
     Stream exact(backend, model, parameters, how);
@@ -100,10 +100,10 @@ Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& 
   const std::vector<double> times = microseconds(stream, inputs, y, options.seconds);
   double n_weights = 0;
   for (const auto& [name, tensor] : parameters) n_weights += static_cast<double>(tensor.elements());
-  report.add("calls", static_cast<std::int64_t>(times.size()));
+  report.add("calls", times.size());
   report.add("min_us", times.front()).add("median_us", times[times.size() / 2]);
   report.add("p99_us", times[times.size() * 99 / 100]);
-  report.add("weights", static_cast<std::int64_t>(n_weights));
+  report.add("weights", n_weights);
   report.add("gweights_per_s", n_weights / times.front() * 1e-3);
   return report;
 }

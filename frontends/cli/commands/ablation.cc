@@ -279,7 +279,7 @@ Report json_of(const AblationRun& run) {
     points.push_back(
         Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss).add("metric", p.metric));
   return Report()
-      .add("seed", static_cast<std::int64_t>(run.seed))
+      .add("seed", run.seed)
       .add("items_per_second", run.items_per_second)
       .add("points", points);
 }
@@ -292,7 +292,7 @@ Report json_of(const AblationTable& table, std::span<const Change> changes, cons
     const bool is_baseline = i == 0;
     r.add("name", row.name).add("settings", changes[i].settings);
     r.add("verdict", is_baseline ? "baseline" : verdict_of(row, changes[i], table.metric));
-    r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
+    r.add("bytes", row.bytes).add("failed", !row.failure.empty());
     ReportList runs;
     for (const AblationRun& run : row.runs) runs.push_back(json_of(run));
     if (row.failure.empty()) {

@@ -138,35 +138,35 @@ double predicted_ms(const Executable& executable) {
   return sum;
 }
 
+// `threads` is the default.
+ExplainedBackend backend_of(const BenchArguments& options, std::int64_t threads) {
+  return {options.explain,
+          open_backend(backend_or(options, "cpu"), options.threads.value_or(threads), options.explain)};
+}
+
 // Times single calls that carry the state; --lanes, --chunk and --weights-dtype replace --batch and --steps.
 int bench_stream(const BenchArguments& options) {
   if (!options.precision.empty())
     throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");
   const BenchModel w = bench_model(options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(1), options.explain),
-      explaining);
+  const ExplainedBackend backend = backend_of(options, /*threads=*/1);
   Activity busy("timing");
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
   const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
   const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
   Report report;
   report.add("cell", w.model.cell).add("mode", options.mode);
-  report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
+  report.add("hidden", w.model.hidden).add("layers", w.model.layers);
   const Report timed = time_stream(*backend, model, parameters, options, options);
   busy.finish();
   for (const auto& [name, item] : timed.items()) report.add(name, item);
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   return 0;
 }
 
 int execute(const BenchArguments& options) {
   if (options.mode == "stream") return bench_stream(options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(0), options.explain),
-      explaining);
+  const ExplainedBackend backend = backend_of(options, /*threads=*/0);
   Activity busy("compiling");
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
@@ -187,14 +187,14 @@ int execute(const BenchArguments& options) {
   Report report = job.about;
   report.add("precision", std::string(precision_name(how.precision)));
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
-  report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
-  report.add("repeats", static_cast<std::int64_t>(times.size()));
+  report.add("threads", backend->describe().threads);
+  report.add("repeats", times.size());
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   if (options.explain) report.add("predicted_ms", predicted_ms(program.executable()));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
-  report.add("peak_bytes", static_cast<std::int64_t>(program.peak_bytes()));
+  report.add("peak_bytes", program.peak_bytes());
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   return 0;
 }
 

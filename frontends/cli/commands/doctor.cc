@@ -70,7 +70,7 @@ ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
   for (const Cache& cache : caches) {
     Report row;
     row.add("name", cache.name);
-    if (as_json) row.add("bytes", static_cast<std::int64_t>(cache.bytes));
+    if (as_json) row.add("bytes", cache.bytes);
     else row.add("bytes", bytes_text(cache.bytes));
     rows.push_back(std::move(row));
   }

@@ -160,8 +160,7 @@ int execute(const EvalArguments& options) {
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
     throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const Evaluated e = evaluate_run(options, run, task, *backend, busy);
   busy.finish();
   print_notes(*task, split_of(options.split));
@@ -177,7 +176,7 @@ int execute(const EvalArguments& options) {
   else if (options.json) report.add("error", error);
   if (e.is_finite() && !options.json && options.weights.empty())
     report.add("next", next_step(options.config, run.config.uses()));
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   if (!e.is_finite())
     throw Error(ErrorKind::numeric, options.config, error,
                 "Use an earlier checkpoint: `unroll inspect` shows tensors that are not finite");

@@ -63,8 +63,7 @@ int execute(const GenerateArguments& options) {
   if (run.config.text("task.kind") != "language-model") {
     run.config.refuse("task.kind", "this run has no language model", "Name the run folder of a language model");
   }
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const GenerateOptions generate_options{.prompt = options.prompt,
                                          .length = options.length,
                                          .temperature = options.temperature,
@@ -86,12 +85,12 @@ int execute(const GenerateArguments& options) {
     flush_output();
   });
   if (options.json) {
-    print_explained(Report().add("prompt", options.prompt).add("text", all).add("unknown", unknown), explaining, true);
+    backend.print(Report().add("prompt", options.prompt).add("text", all).add("unknown", unknown), true);
     return 0;
   }
   write_output("\n");
   flush_output();
-  print_explained_after(explaining, false);
+  backend.print_after(false);
   return 0;
 }
 

@@ -197,8 +197,7 @@ int execute(const PredictArguments& options) {
   refuse_data_settings(options, "predict");
   const RunFolder run = open_run(options);
   check_picture(run, options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const std::string word = options.json ? "jsonl" : options.format;
   const TaskKind* kind = find_task_kind(run.config.uses());
   if (!kind)
@@ -211,7 +210,7 @@ int execute(const PredictArguments& options) {
     file.finish();
     if (answer.failure) throw_error(*answer.failure);
     write_picture(run, options, answer.panels);
-    print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+    backend.print_after(writer.format() == RowFormat::jsonl);
     return 0;
   }
   const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
@@ -232,7 +231,7 @@ int execute(const PredictArguments& options) {
   file.finish();
   if (!options.svg.empty()) write_picture(run, options, answers->panels());
   write_attention(run, options, *answers);
-  print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+  backend.print_after(writer.format() == RowFormat::jsonl);
   session.conclude(file.is_stdout() ? "" : options.output);
   return 0;
 }

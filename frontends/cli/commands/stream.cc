@@ -170,22 +170,20 @@ int execute(const StreamArguments& options) {
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(run.config.text("run.backend"), options.threads.value_or(1), options.explain),
-      explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config.text("run.backend"),
+                                                               options.threads.value_or(1), options.explain));
   if (options.bench) {
     busy.say("timing");
     Report timed = time_stream(*backend, model, run.model.tensors, options, options);
     busy.finish();
-    print_explained(std::move(timed), explaining, options.json);
+    backend.print(std::move(timed), options.json);
     return 0;
   }
   LineStream stream(*backend, model, run.model.tensors, options);
   busy.finish();
   LineReader lines(options.input, /*skips_blank=*/false);  // each line is a step and has an answer
   stream.run(lines);
-  print_explained_after(explaining, options.json);
+  backend.print_after(options.json);
   return 0;
 }
 

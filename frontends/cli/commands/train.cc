@@ -113,7 +113,7 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
   });
   busy.finish();
   Report report;
-  report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
+  report.add("suggested_lr", search.suggested).add("updates", search.points.size());
   if (options.json) {
     ReportList points;
     for (const LrPoint& p : search.points)
@@ -176,7 +176,7 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   Report report;
   report.add("agrees", check.agrees)
       .add("precision", own)
-      .add("updates", static_cast<std::int64_t>(check.points.size()));
+      .add("updates", check.points.size());
   report.add("largest_difference", check.largest)
       .add("at_update", check.largest_at)
       .add("tolerance", options.tolerance);
@@ -296,8 +296,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config, options.explain, nullptr, ranks), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(config, options.explain, nullptr, ranks));
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
   RunReporter reporter(options, config, std::move(changes), *task, trainer);
@@ -308,7 +307,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
                                                                   [] { return stop_signal() != 0; });
   folder.keep();
   const FinishedRun run = reporter.finish(result, ranks);
-  print_explained(options.json ? report_for_programs(run) : report_for_people(run), explaining, options.json);
+  backend.print(options.json ? report_for_programs(run) : report_for_people(run), options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

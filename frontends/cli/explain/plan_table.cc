@@ -176,13 +176,31 @@ std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
 
 }  // namespace
 
-PlanTable plan_table(const ExplainedPlan& explained) {
+PlanTable plan_table(const ProfiledPlan& explained) {
   PlanTable table;
   table.calls = plan_calls(*explained.plan, explained.lines);
   table.edges = edges_between(*explained.plan->graph, table.calls);
   table.places = times_by_place(table.calls);
   for (const PlaceTime& time : table.places) table.milliseconds += time.milliseconds;
   return table;
+}
+
+UpdateProfile profile_updates(const std::vector<ProfiledPlan>& plans, std::int64_t updates) {
+  UpdateProfile profile;
+  for (const ProfiledPlan& plan : plans) {
+    if (plan.runs == 0) continue;
+    const double runs = static_cast<double>(plan.runs) / static_cast<double>(updates);
+    profile.run_ms += plan.milliseconds * runs;
+    for (PlanCall& call : plan_calls(*plan.plan, plan.lines)) {
+      for (double* part : {&call.line.milliseconds, &call.line.predicted_ms, &call.flop, &call.bytes}) *part *= runs;
+      if (call.counts) {
+        profile.phase_ms.at(static_cast<unsigned>(call.place.phase)) += call.line.milliseconds;
+        profile.predicted_ms += call.line.predicted_ms;
+      }
+      profile.calls.push_back(std::move(call));
+    }
+  }
+  return profile;
 }
 
 }  // namespace unroll::cli

@@ -135,7 +135,7 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
   const std::vector<float> wanted = wanted_outputs(job, options);
   const double most = tolerance(options.weights);
   Report check;
-  check.add("compiler", compiler).add("steps", std::int64_t{k_steps}).add("tolerance", most);
+  check.add("compiler", compiler).add("steps", k_steps).add("tolerance", most);
   bool agrees = true;
   for (const auto& [flags, key] : k_builds) {
     const std::vector<float> found = outputs_of_build(compiler + flags, folder, weights);
@@ -170,11 +170,11 @@ std::string export_cxx(const ExportArguments& o, Report& report) {
   DataFile data;
   if (o.external_data) data = {data_file_name(o.out, fnv(source.weights)), {bytes(source.weights)}};
   write_with_data(disk(), o.out, std::array{bytes(source.header)}, data);
-  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(source.header.size())).add("class", o.name);
+  report.add("out", o.out).add("bytes", source.header.size()).add("class", o.name);
   std::string weights_file;
   if (o.external_data) {
     weights_file = (std::filesystem::path(o.out).parent_path() / data.name).string();
-    report.add("weights_file", weights_file).add("weights_bytes", static_cast<std::int64_t>(source.weights.size()));
+    report.add("weights_file", weights_file).add("weights_bytes", source.weights.size());
   }
   report.add("weights_dtype", o.weights_dtype).add("lanes", o.lanes);
   return o.check ? check_cxx(o, job, options, weights_file, report) : "";
