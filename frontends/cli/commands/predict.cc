@@ -61,13 +61,6 @@ constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // maximu
 constexpr int k_wait = 5;          // ms to wait for the next line of a pipe
 constexpr std::int64_t k_said = 5;  // number of printed reasons for lines without an answer
 
-// Removes an internal class name from "[who] what".
-std::string reason_of(const Error& e) {
-  const std::string text = e.what();
-  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
-  return end == std::string::npos ? text : text.substr(end + 2);
-}
-
 class Session {
  public:
   Session(LineReader& reader, std::optional<TextColumn> column, Answers& answers, RowWriter& writer,
@@ -138,7 +131,7 @@ class Session {
       } catch (const Error& e) {
         if (!reader_.can_go_on() || (column_ && !column_->begun()) || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
-        line.error = reason_of(e);
+        line.error = std::string(e.what()).substr(where_of(e).size() + 3);  // without "[who] "
         fail(line);
       }
       bytes += line.text.size();

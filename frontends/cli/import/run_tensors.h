@@ -16,7 +16,7 @@ struct TensorArguments : RunArguments {
   bool json = false;
 };
 
-// Of a run folder. Inputs and outputs have the names of unroll/tasks/inference.h; states are optional. Returns the exit
+// Runs a run folder. Inputs and outputs have the names of unroll/tasks/inference.h; states are optional. Returns the exit
 // code, as the functions below do.
 int run_model(const TensorArguments& options);
 // A build without protozero uses no_onnx.cc, which reports the missing dependency.

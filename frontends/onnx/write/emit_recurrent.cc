@@ -2,6 +2,7 @@
 // RNN, GRU and LSTM nodes, one per layer. L layers, D directions, G gates, T steps, B batch, H hidden.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "frontends/onnx/write/emitter.h"
 
@@ -42,9 +43,9 @@ struct RecurrentLayer {
 };
 
 std::vector<Operand> tensors_of(const RecurrentLayer& l, std::int64_t layer, std::size_t direction) {
-  const std::size_t slot = static_cast<std::size_t>(layer) * l.directions + direction;
-  const auto begin = l.at.inputs.begin() + static_cast<std::ptrdiff_t>(l.first_parameter + slot * l.per_direction);
-  return {begin, begin + static_cast<std::ptrdiff_t>(l.per_direction)};
+  const std::size_t slot = layer * l.directions + direction;
+  const Operand* begin = &l.at.inputs[l.first_parameter + slot * l.per_direction];
+  return {begin, begin + l.per_direction};
 }
 
 // Stacks parameter `k` of all directions to [D, ...] with gates in ONNX's order.
@@ -116,15 +117,14 @@ std::vector<std::string> one_layer(const RecurrentLayer& l, const std::string& x
   return l.at.emit.node(l.kind.name, in, l.kind.has_cell ? 3 : 2, attributes_of(l));
 }
 
-}  // namespace
-
-std::vector<Operand> emit_recurrent(const Site& at) {
+// Returns none if ONNX cannot express the layer or a weight is computed: then a Scan is written.
+std::optional<RecurrentLayer> layer_at(const Site& at) {
   const Attributes& a = at.node().attributes;
   const RecurrentKind& kind = *std::find_if(std::begin(k_kinds), std::end(k_kinds), [&](const RecurrentKind& k) {
     return k.op == at.node().op;
   });
   if (a.get<double>("dropout") > 0) at.refuse("dropout is active");
-  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX does not support it: emit a Scan
+  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};
   RecurrentLayer l{.at = at,
                    .kind = kind,
                    .hidden = a.get<std::int64_t>("hidden"),
@@ -135,17 +135,24 @@ std::vector<Operand> emit_recurrent(const Site& at) {
                    .peephole = a.get_or<bool>("peephole", false),
                    .lengths = {},
                    .h0 = {},
-                   .c0 = {},
-                   .first_parameter = kind.has_cell ? 3u : 2u};
+                   .c0 = {}};
   l.per_direction += (l.bias ? 2 : 0) + (l.peephole ? 3 : 0);
   const bool has_lengths = a.get_or<bool>("lengths", false);
-  l.first_parameter += has_lengths;
+  l.first_parameter = (kind.has_cell ? 3 : 2) + has_lengths;
   for (std::size_t k = l.first_parameter; k < at.n_inputs(); ++k)
-    if (!at.inputs[k].tensor) return {};  // a computed weight
+    if (!at.inputs[k].tensor) return {};
   l.h0 = initial_state_name(at, 1);
   if (kind.has_cell) l.c0 = initial_state_name(at, 2);
   if (has_lengths) l.lengths = at.in(kind.has_cell ? 3 : 2);
+  return l;
+}
 
+}  // namespace
+
+std::vector<Operand> emit_recurrent(const Site& at) {
+  const std::optional<RecurrentLayer> found = layer_at(at);
+  if (!found) return {};
+  const RecurrentLayer& l = *found;
   Emitter& e = at.emit;
   std::string x = at.in(0);
   const std::vector<Extent> x_shape = at.in_shape(0);
@@ -162,13 +169,13 @@ std::vector<Operand> emit_recurrent(const Site& at) {
       x = e.node("Reshape", {by_row, e.integers({0, 0, input})});
     }
     hn.push_back(out[1]);
-    if (kind.has_cell) cn.push_back(out[2]);
+    if (l.kind.has_cell) cn.push_back(out[2]);
   }
   const auto all_layers = [&](const std::vector<std::string>& states) {
     return states.size() == 1 ? states[0] : e.node("Concat", states, {{"axis", std::int64_t{0}}});
   };
   std::vector<Operand> outputs{{x}, {all_layers(hn)}};
-  if (kind.has_cell) outputs.push_back({all_layers(cn)});
+  if (l.kind.has_cell) outputs.push_back({all_layers(cn)});
   return outputs;
 }
 
