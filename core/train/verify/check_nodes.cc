@@ -91,7 +91,7 @@ class NodeWalk {
     if (node.op == Op::input) {
       const auto inputs = graph.inputs();
       const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.value == id; });
-      const Tensor* given = level.inputs[static_cast<std::size_t>(at - inputs.begin())];
+      const Tensor* given = level.inputs[at - inputs.begin()];
       if (given) value = *given;
       return given != nullptr;
     }
@@ -126,10 +126,10 @@ class NodeWalk {
     return true;
   }
   static Tensor rows_of(const Tensor& stack, const Type& type, const Level& level) {
-    const std::size_t row = type.bytes() / static_cast<std::size_t>(level.batch);
+    const std::size_t row = type.bytes() / level.batch;
     Tensor value(type);
-    std::memcpy(value.bytes().data(), stack.bytes().data() + row * static_cast<std::size_t>(level.first_row),
-                row * static_cast<std::size_t>(level.rows));
+    std::memcpy(value.bytes().data(), stack.bytes().data() + row * level.first_row,
+                row * level.rows);
     return value;
   }
 

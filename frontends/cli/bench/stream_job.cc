@@ -22,7 +22,7 @@ struct Inputs {
   std::vector<std::int32_t> ids;
 
   Inputs(const Stream& stream, const StreamModel& model, std::uint64_t seed)
-      : size(static_cast<std::size_t>(stream.chunk() * stream.lanes() * stream.inputs())) {
+      : size(stream.chunk() * stream.lanes() * stream.inputs()) {
     const std::int64_t n = k_inputs * static_cast<std::int64_t>(size);
     const std::vector<ParameterSpec> x{{"x", {DType::f32, {n}}, Initializer::uniform(1)}};
     const TensorMap drawn = initialize(x, seed);
@@ -74,13 +74,25 @@ void Difference::add(std::span<const float> y, std::span<const float> wanted) {
 }
 double Difference::relative() const { return squares_ == 0 ? 0 : std::sqrt(squares_ / wanted_squares_); }
 
+double relative_l2(const Tensor& found, const Tensor& wanted) {
+  if (found.shape() != wanted.shape()) return HUGE_VAL;
+  double difference = 0, norm = 0;
+  for (std::int64_t k = 0; k < wanted.elements(); ++k) {
+    difference += (found.at(k) - wanted.at(k)) * (found.at(k) - wanted.at(k));
+    norm += wanted.at(k) * wanted.at(k);
+  }
+  return std::isfinite(difference) ? std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30) : HUGE_VAL;
+}
+
+double rounding_tolerance(double amplified) { return 1e-5 + 2 * amplified; }
+
 Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
                    const StepArguments& options, const ConfigArguments& machine) {
   constexpr std::size_t k_compared = 200;
   StreamOptions how = stream_options(options, machine.threads);
   Stream stream(backend, model, parameters, how);
   const Inputs inputs(stream, model, static_cast<std::uint64_t>(machine.seed.value_or(0)));
-  std::vector<float> y(static_cast<std::size_t>(stream.chunk() * stream.lanes() * stream.outputs()));
+  std::vector<float> y(stream.chunk() * stream.lanes() * stream.outputs());
   Report report;
   report.add("lanes", stream.lanes()).add("chunk", stream.chunk());
   report.add("inputs", stream.inputs()).add("outputs", stream.outputs());

@@ -51,8 +51,7 @@ void add_options(CLI::App& app, BenchArguments& o) {
   add_number(app, "--seconds", o.seconds, "Seconds to repeat the run.", {0, 3600, 3});
   group(app, "Output");
   add_text(app, "--save", o.save, "FILE", "Write parameters, inputs and results to this safetensors file.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_device(app, o, "cpu", "0; 1 with --mode stream");
   add_memory_limit(app, o);
   add_integer(app, "--chunk-steps", o.chunk_steps,

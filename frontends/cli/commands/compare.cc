@@ -20,12 +20,10 @@
 namespace unroll::cli {
 namespace {
 
-struct CompareArguments : PeerArguments {
+struct CompareArguments : PeerArguments, OutputArguments {
   std::vector<std::string> backends;  // empty: all available ones
   std::int64_t runs = 5;
   std::string save;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, CompareArguments& o) {
@@ -53,8 +51,7 @@ void add_options(CLI::App& app, CompareArguments& o) {
               {0, 4096, 2});
   group(app, "Output");
   add_text(app, "--save", o.save, "FOLDER", "Write the first node that differs, with its inputs, to this folder.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_examples(app,
                "  unroll compare runs/char-lm --grad\n"
                "  unroll compare lstm.toml --backend reference,cpu --grad --updates 5 --json\n"

@@ -116,8 +116,8 @@ int execute(const DoctorArguments& options) {
   if (options.json) {
     report.add("memory_bytes", total).add("memory_free_bytes", free);
   } else {
-    report.add("memory", fmt::format("{}, {} free", bytes_text(static_cast<std::size_t>(total)),
-                                     bytes_text(static_cast<std::size_t>(free))));
+    report.add("memory", fmt::format("{}, {} free", bytes_text(total),
+                                     bytes_text(free)));
   }
   const std::vector<Cache> caches = data_caches();
   report.add("caches", cache_rows(caches, options.json));

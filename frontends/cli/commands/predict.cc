@@ -22,10 +22,7 @@ namespace unroll::cli {
 namespace {
 
 void add_options(CLI::App& app, PredictArguments& o) {
-  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
-  group(app, "Model");
-  add_weights(app, o);
-  add_set(app, o);
+  add_run(app, o);
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "File to predict from.", "-, standard input");
   add_text(app, "--column", o.column, "NAME",
@@ -49,8 +46,7 @@ void add_options(CLI::App& app, PredictArguments& o) {
                            "Labels to print with their probabilities; for classify and document.",
                            {1, 65536, 3}), "1");
   add_integer(app, "--horizon", o.horizon, "the model's", "Time steps to predict; for forecast.", {1, 1000000, 12});
-  add_explain(app, o.explain);
-  add_json(app, o.json, "Print one JSON object per line, as --format jsonl.");
+  add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,
                "  unroll predict runs/reviews --input new.txt --output labels.csv --top-k 3\n"

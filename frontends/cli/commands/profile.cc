@@ -96,7 +96,7 @@ Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchang
 
 // Gathers the exchanges of all ranks on rank 0.
 std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
-  std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
+  std::vector<Exchanges> all(ranks.size(), own);
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
@@ -279,7 +279,7 @@ std::vector<std::string> text_row(const PlanCall& call, const Measured& m) {
           rate(call.bytes),
           std::string(phase_name(call.place.phase)),
           call.place.layer,
-          std::string(2 * static_cast<std::size_t>(call.line.depth), '.') + call.line.step + ": " + kernel};
+          std::string(2 * call.line.depth, '.') + call.line.step + ": " + kernel};
 }
 
 ReportList call_rows(const Measured& m) {
@@ -341,7 +341,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   const bool writes = !ranks || ranks->rank() == 0;
   if (!writes) hide_progress();
   std::unique_ptr<Trace> trace;
-  if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
+  if (!options.trace.empty()) trace = std::make_unique<Trace>(options.trace_events);
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
   ProfilingBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));

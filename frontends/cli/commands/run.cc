@@ -32,8 +32,7 @@ void add_options(CLI::App& app, TensorArguments& o) {
                          "Write y, hn and cn, or the outputs of a run or an ONNX model, to this safetensors file; with "
                          "--grad also d_*."));
   add_flag(app, "--grad", o.grad, "Compute the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn> too.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_examples(app,
                "  unroll run lstm.toml --weights w.safetensors --input x.safetensors \\\n"

@@ -21,7 +21,7 @@ ReportList kernel_report(const std::vector<ReportLine>& lines) {
   ReportList rows;
   for (const ReportLine& line : lines) {
     Report& row = rows.emplace_back();
-    row.add("step", std::string(2 * static_cast<std::size_t>(line.depth), ' ') + line.step);
+    row.add("step", std::string(2 * line.depth, ' ') + line.step);
     row.add("kernel", line.implementation).add("bytes", line.bytes);
     row.add("milliseconds", line.milliseconds).add("predicted_ms", line.predicted_ms);
   }

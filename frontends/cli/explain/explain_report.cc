@@ -203,7 +203,7 @@ TextTable call_table(const NamedPlan& plan, bool timed) {
     const ReportLine& line = call.line;
     const std::string place =
         call.is_inner ? "" : fmt::format(" [{}, {}]", phase_name(call.place.phase), call.place.layer);
-    const std::string text = std::string(2 * static_cast<std::size_t>(line.depth), '.') + line.step + place + ": " +
+    const std::string text = std::string(2 * line.depth, '.') + line.step + place + ": " +
                              line.implementation + "; " + call.shapes;
     if (timed)
       table.rows.push_back({milliseconds_text(line.milliseconds), milliseconds_text(line.predicted_ms),

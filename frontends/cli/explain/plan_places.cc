@@ -33,7 +33,7 @@ std::vector<Origin> line_places(const std::vector<ReportLine>& lines, const std:
     const bool known = line.node >= 0 && static_cast<std::size_t>(line.node) < nodes.size();
     Origin place{k_shared};
     if (loop != around.end()) place = loop->place;
-    else if (known) place = nodes[static_cast<std::size_t>(line.node)];
+    else if (known) place = nodes[line.node];
     places.push_back(place);
     around.push_back({place, loop == around.end() && known});
   }

@@ -67,7 +67,7 @@ Inside within(const Inside& inside, const std::vector<ReportLine>& lines, std::s
     return inner;
   }
   const bool is_scan = node && node->op == Op::scan;
-  inner.plan = is_scan ? inside.plan->bodies[static_cast<std::size_t>(lines[i].node)].get() : nullptr;
+  inner.plan = is_scan ? inside.plan->bodies[lines[i].node].get() : nullptr;
   if (is_scan) inner.times *= static_cast<double>(scan_layout(*node).steps);
   inner.in_loop = true;
   return inner;
@@ -85,7 +85,7 @@ std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>
   std::vector<Inside> around{{&plan}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const ReportLine& line = lines[i];
-    around.resize(std::clamp<std::size_t>(static_cast<std::size_t>(line.depth) + 1, 1, around.size()));
+    around.resize(std::clamp<std::size_t>(line.depth + 1, 1, around.size()));
     const Inside& inside = around.back();
     const Node* node = node_of(inside, line);
     PlanCall call{line, places[i], ""};

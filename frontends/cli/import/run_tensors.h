@@ -8,16 +8,14 @@
 
 namespace unroll::cli {
 
-struct TensorArguments : RunArguments {
+struct TensorArguments : RunArguments, OutputArguments {
   std::string input;   // safetensors
   std::string output;  // safetensors
   bool grad = false;
-  bool explain = false;
-  bool json = false;
 };
 
-// Runs a run folder. Inputs and outputs have the names of unroll/tasks/inference.h; states are optional. Returns the exit
-// code, as the functions below do.
+// Runs a run folder. Inputs and outputs have the names of unroll/tasks/inference.h; states are optional. Returns the
+// exit code, as the functions below do.
 int run_model(const TensorArguments& options);
 // A build without protozero uses no_onnx.cc, which reports the missing dependency.
 int run_onnx(const TensorArguments& options);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/support/text/utf8.h"
-#include "frontends/cli/report/page_style.h"
+#include "frontends/cli/report/page.h"
 
 namespace unroll::cli {
 namespace {

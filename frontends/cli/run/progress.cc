@@ -17,7 +17,7 @@
 namespace unroll::cli {
 namespace {
 
-std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
+std::size_t stderr_width() { return terminal_width(STDERR_FILENO); }
 
 // The extremes, each with the parameter or loop it belongs to.
 std::vector<std::string> statistics_pairs(const TrainingStatistics& w) {
@@ -144,7 +144,7 @@ std::string progress_bar(const Progress& p, std::optional<double> best, double s
   if (room < k_least_bar) return fitted(tail, room_for);
   const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
   const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
-  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "] " + tail;
+  return "[" + std::string(filled, '#') + std::string(room - filled, '.') + "] " + tail;
 }
 
 double TimeLeft::seconds(const Progress& p, double now) {

@@ -98,7 +98,7 @@ TextTable table_of(const ReportList& rows) {
   for (const Report& row : rows) {
     auto& cells = table.rows.emplace_back(keys.size());
     for (const auto& [key, item] : row.items())
-      cells[static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin())] =
+      cells[std::find(keys.begin(), keys.end(), key) - keys.begin()] =
           scalar_text(item, label_of(key).unit);
   }
   return table;
