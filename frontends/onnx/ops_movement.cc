@@ -16,7 +16,7 @@ std::vector<Value> shape_of(Call& call) {
     return std::clamp<std::int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank());
   };
   const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", x.rank()));
-  const auto dims = x.shape().dims().subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start));
+  const auto dims = x.shape().dims().subspan(start, end - start);
   std::vector<std::int32_t> list;
   for (const std::int64_t d : dims) list.push_back(call.narrow(d));
   return {constant(call.graph(), Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list))};

@@ -22,7 +22,7 @@ Value numpy_matmul(Value a, Value b) {
     for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
     result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
   } else {
-    const auto leading = [](Value v) { return Shape(v.shape().dims().first(static_cast<std::size_t>(v.rank() - 2))); };
+    const auto leading = [](Value v) { return Shape(v.shape().dims().first(v.rank() - 2)); };
     const Shape both = broadcast_shapes(leading(a), leading(b), "MatMul");
     const auto spread = [&](Value v) {
       Ints dims(both.begin(), both.end());
@@ -145,7 +145,7 @@ std::vector<Value> layer_normalization(Call& call) {
   call.integer("stash_type", 1);
   std::int64_t width = 1;
   for (int i = axis; i < x.rank(); ++i) width *= x.shape()[i];
-  const auto rows = Shape(x.shape().dims().first(static_cast<std::size_t>(axis)));
+  const auto rows = Shape(x.shape().dims().first(axis));
   const Shape inner(x.shape().dims().subspan(axis));
   const auto flat = [&](Value v) { return reshape(broadcast(v, inner), {width}); };
   const Value weight = flat(call.in(1));

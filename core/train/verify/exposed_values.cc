@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "unroll/ir/ops.h"
-#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -42,9 +41,7 @@ class Exposing {
   }
 
  private:
-  Value at(const ValueId& id) const {
-    return values_[id.node].begin()[id.output];
-  }
+  Value at(const ValueId& id) const { return values_[id.node][id.output]; }
   // v [...] as [B,...]. It must be made of something that has rows, because a packed loop's step has only some of them.
   Value in_each_row(Value v) const {
     for (std::size_t i = 0; i < source_.inputs().size(); ++i) {
@@ -52,7 +49,7 @@ class Exposing {
       if (!body_->rows[i] || row.dtype() == DType::b8 || row.shape().elements() == 0) continue;
       for (int axis = 1; axis < row.rank(); ++axis) row = slice(row, axis, 0, 1);
       if (is_half(row.dtype())) row = cast(row, DType::f32);  // equal does not take 16-bit numbers
-      Ints dims(static_cast<std::size_t>(v.rank()) + 1, 1);
+      Ints dims(v.rank() + 1, 1);
       dims[0] = body_->batch;
       return select(equal(reshape(row, Shape(dims)), reshape(row, Shape(dims))), v, v);
     }
@@ -91,7 +88,7 @@ class Exposing {
                        ? 0
                        : node.body->type(node.body->outputs()[0].value).shape[0];
       for (std::size_t i = 0; i < node.body->inputs().size(); ++i) {
-        const bool sequence = i >= body.n_states && i < body.n_states + static_cast<std::size_t>(l.n_sequences);
+        const bool sequence = i >= body.n_states && std::cmp_less(i, l.n_states + l.n_sequences);
         const Type& slice = node.body->type(node.body->inputs()[i].value);
         const bool by_rows = sequence && operands[i].rank() == slice.shape.rank();
         body.rows.push_back(i < body.n_states || by_rows);
@@ -121,9 +118,9 @@ class Exposing {
   const Graph& source_;
   const ExposedBody* body_;
   Exposed result_;
-  Table<std::vector<Value>> values_;  // of each node of the source
-  std::vector<ValueId> shared_;       // in a packed loop: the same for all rows
-  Table<bool> by_rows_;               // in a packed loop: made of what has rows
+  std::vector<std::vector<Value>> values_;  // of each node of the source
+  std::vector<ValueId> shared_;             // in a packed loop: the same for all rows
+  std::vector<bool> by_rows_;               // in a packed loop: made of what has rows
   std::size_t n_inputs_ = 0;
 };
 

@@ -265,7 +265,7 @@ std::string verdict_of(const AblationResult& row, const Change& change, const Ab
 
 std::string_view shift_word(Shift shift) {
   constexpr std::string_view k_words[] = {"within", "lower", "higher"};
-  return k_words[static_cast<std::size_t>(shift)];
+  return k_words[static_cast<int>(shift)];
 }
 
 Report json_of(const Spread& s) { return Report().add("mean", s.mean).add("low", s.low).add("high", s.high); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/support/elapsed.h"
 #include "frontends/cli/bench/bench_job.h"
 #include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
@@ -63,10 +64,6 @@ void add_options(CLI::App& app, BenchArguments& o) {
 
 using Clock = std::chrono::steady_clock;
 
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 // Device buffers of a program's inputs and outputs, with inputs uploaded.
 struct Device {
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -113,11 +110,11 @@ std::vector<double> time_runs(Program& program, const Bindings& bindings, double
   program.run(bindings);  // the first run warms caches and is not counted
   program.backend().wait();
   const auto start = Clock::now();
-  while (times.size() < k_fewest || milliseconds_since(start) < seconds * 1e3) {
+  while (times.size() < k_fewest || seconds_since(start) < seconds) {
     const auto begin = Clock::now();
     program.run(bindings);
     program.backend().wait();
-    times.push_back(milliseconds_since(begin));
+    times.push_back(1e3 * seconds_since(begin));
   }
   std::sort(times.begin(), times.end());
   return times;
@@ -174,7 +171,7 @@ int execute(const BenchArguments& options) {
   how.chunk_steps = options.chunk_steps;
   how.precision = bench_precision(options);
   Program program(*job.graph, *backend, how);
-  const double compile_ms = milliseconds_since(compile_start);
+  const double compile_ms = 1e3 * seconds_since(compile_start);
   const Graph& graph = *program.plan().graph;
   TensorMap values = bench_inputs(job, graph, options);
   const Device device = make_device(*backend, graph, values);

@@ -3,18 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "frontends/cli/explain/plan_places.h"
+
 namespace unroll::cli {
 namespace {
-
-ReportList pass_report(const Plan& plan) {
-  ReportList rows;
-  for (const PassNote& note : plan.notes) {
-    Report& row = rows.emplace_back();
-    row.add("pass", note.pass).add("count", note.count).add("what", note.what);
-    row.add("where", note.where).add("why", note.why);
-  }
-  return rows;
-}
 
 // Calls in a loop are indented.
 ReportList kernel_report(const std::vector<ReportLine>& lines) {
@@ -52,6 +44,17 @@ ReportList ExplainedBackend::explain() const {
     report.add("passes", pass_report(plan)).add("kernels", kernel_report(explained.lines));
   }
   return reports;
+}
+
+ReportList pass_report(const Plan& plan, bool with_layer) {
+  ReportList rows;
+  for (const PassNote& note : plan.notes) {
+    Report& row = rows.emplace_back();
+    row.add("pass", note.pass);
+    if (with_layer) row.add("layer", note.layer.empty() ? k_shared : note.layer);
+    row.add("count", note.count).add("what", note.what).add("where", note.where).add("why", note.why);
+  }
+  return rows;
 }
 
 Report memory_report(const Plan& plan) {

@@ -27,6 +27,8 @@ class ExplainedBackend {
   const ProfilingBackend* profiling_ = nullptr;  // the same; null: without --explain
 };
 
+// Returns the changes of the passes: pass, layer if wanted, count, what, where, why.
+ReportList pass_report(const Plan& plan, bool with_layer = false);
 // Returns the memory of a plan by kind, in numbers of values.
 Report memory_report(const Plan& plan);
 

@@ -87,17 +87,6 @@ ReportList edges_json(const PlanTable& table) {
   return rows;
 }
 
-ReportList notes_json(const NamedPlan& plan) {
-  ReportList rows;
-  for (const PassNote& note : plan.explained.plan->notes) {
-    Report& row = rows.emplace_back();
-    row.add("pass", note.pass).add("layer", layer_of(note));
-    row.add("count", note.count).add("what", note.what);
-    row.add("where", note.where).add("why", note.why);
-  }
-  return rows;
-}
-
 // ---- for people
 
 constexpr std::size_t k_longest_calls = 6, k_left_shown = 6;
@@ -276,8 +265,8 @@ Report plan_json(const NamedPlan& plan) {
   report.add("plan", plan.name).add("runs", plan.explained.runs).add("milliseconds", plan.explained.milliseconds);
   report.add("calls_ms", plan.table.milliseconds).add("predicted_ms", predicted_of(plan.table));
   report.add("memory", memory_report(*plan.explained.plan)).add("places", places).add("left", left);
-  report.add("passes", notes_json(plan)).add("calls", calls).add("edges", edges_json(plan.table));
-  report.add("loops", loops).add("product_groups", groups);
+  report.add("passes", pass_report(*plan.explained.plan, /*with_layer=*/true)).add("calls", calls);
+  report.add("edges", edges_json(plan.table)).add("loops", loops).add("product_groups", groups);
   return report;
 }
 

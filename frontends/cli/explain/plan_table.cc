@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "core/support/text/counted.h"
 #include "unroll/ir/ops.h"
@@ -28,7 +29,7 @@ struct Inside {
 const Node* node_of(const Inside& inside, const ReportLine& line) {
   if (!inside.plan || line.node < 0) return nullptr;
   const auto nodes = inside.plan->graph->nodes();
-  return static_cast<std::size_t>(line.node) < nodes.size() ? &nodes[static_cast<std::size_t>(line.node)] : nullptr;
+  return std::cmp_less(line.node, nodes.size()) ? &nodes[line.node] : nullptr;
 }
 
 std::string types_text(const std::vector<Type>& types) {

@@ -84,10 +84,10 @@ CxxJob cxx_job(const ExportArguments& o) {
 std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& options) {
   const auto backend = make_backend("cpu", {.threads = 1});
   Stream stream(*backend, job.model, job.parameters, options);
-  const auto n = static_cast<std::size_t>(stream.lanes() * stream.inputs());
+  const std::size_t n = stream.lanes() * stream.inputs();
   std::vector<float> x(n), y(stream.lanes() * stream.outputs()), all;
   std::vector<std::int32_t> ids(n);
-  const auto n_ids = static_cast<std::size_t>(n_checked_ids(job.parameters));
+  const std::size_t n_ids = n_checked_ids(job.parameters);
   for (std::size_t t = 0, i = 0; t < k_steps; ++t) {
     for (std::size_t k = 0; k < n; ++k, ++i) {
       ids[k] = static_cast<std::int32_t>(i % n_ids);

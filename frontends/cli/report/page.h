@@ -32,10 +32,6 @@ std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Atta
 // p_gen. A map without `p_gen` is shown without the column.
 std::string attention_page(const std::string& title, const std::vector<WrittenAttention>& maps);
 
-// CSS and JavaScript of pages and pictures.
-extern const char* const k_page_palette;  // colors, light and dark
-extern const char* const k_page_style;
-extern const char* const k_page_script;
 // Returns a page up to its body: the heading is the title.
 std::string page_head(const std::string& title, const std::string& style);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Style of the page, light and dark, wide and narrow, and the script for hover texts of charts.
-#include "frontends/cli/report/page.h"
+#include "frontends/cli/report/panel.h"
 
 namespace unroll::cli {
 

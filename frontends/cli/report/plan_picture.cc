@@ -10,7 +10,6 @@
 
 #include "core/support/text/counted.h"
 #include "frontends/cli/explain/plan_places.h"
-#include "frontends/cli/report/page.h"
 #include "frontends/cli/report/panel.h"
 #include "unroll/nn/scope.h"
 
@@ -148,8 +147,8 @@ class Layout {
         continue;
       }
       place_[i] = drawn_.size() + cell.size();
-      cell.push_back(
-          {title_of(box), shortened(label_of(box), k_most_plan_letters), time_text(box.milliseconds), share_of(box), box.is_loop});
+      cell.push_back({title_of(box), shortened(label_of(box), k_most_plan_letters), time_text(box.milliseconds),
+                      share_of(box), box.is_loop});
     }
     if (!folded.empty()) cell.push_back(folded_box(folded));
     const auto per_row =

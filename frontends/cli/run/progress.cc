@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/elapsed.h"
 #include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -131,7 +132,7 @@ std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_
 std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }
 
 std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
-  const auto room_for = static_cast<std::size_t>(std::max(width, 1));
+  const std::size_t room_for = std::max(width, 1);
   const std::string start = fmt::format("{}/{} loss {:.4f}", p.update, p.max_updates, p.loss);
   const std::string end = fmt::format(" {:.1f}/s eta {}", p.updates_per_second, duration_text(seconds_left));
   const std::string whole = best ? fmt::format(" best validation loss {:.4f}", *best) : "";
@@ -212,7 +213,7 @@ void ProgressDisplay::report(Progress p) {
     note(p.advice);
     return;
   }
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  const double now = seconds_since(began_);
   const double left = left_.seconds(p, now);
   if (bar_) draw(p, left);
   else print_progress(progress_line(p, left, stderr_width()));
@@ -234,7 +235,7 @@ void ProgressDisplay::draw(const Progress& p, double left) {
   drawn_best_ = best_;
   const auto drawn = std::chrono::steady_clock::now();
   busy_.draw_as([p, best = best_, left, drawn](int width) {
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - drawn).count();
+    const double passed = seconds_since(drawn);
     return progress_bar(p, best, std::max(left - passed, 0.0), width);
   }, new_best);
 }

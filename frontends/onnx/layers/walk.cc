@@ -161,7 +161,7 @@ void LayerWalk::append(FoundLayer layer, Value out, const Tensor& places, std::i
     std::ranges::transform(from, to.begin(), [&](std::int32_t at) { return next.first + at; });
   } else {  // the last axis is a row
     for (std::size_t k = 0; k < to.size(); ++k) {
-      const auto w = static_cast<std::size_t>(width);
+      const std::size_t w = width;
       const std::int64_t row = from[k / w * before] / before;
       to[k] = static_cast<std::int32_t>(next.first + row * width + static_cast<std::int64_t>(k % w));
     }
