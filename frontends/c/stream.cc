@@ -54,8 +54,8 @@ void step(unroll_stream* handle, const T* x, std::size_t nx, float* y, std::size
   const auto of = [&](auto values) { return std::to_string(values); };
   throw Error(ErrorKind::usage, "unroll_stream_step",
               "a step reads " + of(stream.lanes() * stream.inputs()) + " values and writes " +
-                  of(stream.lanes() * stream.outputs()) + ", or " + of(stream.chunk()) + " times as many; got " + of(nx) + " and " + of(ny) +
-                  ", or the kind of input is wrong or the device failed",
+                  of(stream.lanes() * stream.outputs()) + ", or " + of(stream.chunk()) + " times as many; got " +
+                  of(nx) + " and " + of(ny) + ", or the kind of input is wrong or the device failed",
               std::string("Pass these sizes; the other kind of input is ") + other);
 }
 
