@@ -21,7 +21,7 @@ struct StepArguments {
   double seconds = 3;
 };
 
-// What a command prints besides its result, and how.
+// --explain and --json.
 struct OutputArguments {
   bool explain = false;
   bool json = false;
