@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -91,7 +92,7 @@ class NodeWalk {
     if (node.op == Op::input) {
       const auto inputs = graph.inputs();
       const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.value == id; });
-      const Tensor* given = level.inputs[static_cast<std::size_t>(at - inputs.begin())];
+      const Tensor* given = level.inputs[at - inputs.begin()];
       if (given) value = *given;
       return given != nullptr;
     }
@@ -126,10 +127,9 @@ class NodeWalk {
     return true;
   }
   static Tensor rows_of(const Tensor& stack, const Type& type, const Level& level) {
-    const std::size_t row = type.bytes() / static_cast<std::size_t>(level.batch);
+    const std::size_t row = type.bytes() / level.batch;
     Tensor value(type);
-    std::memcpy(value.bytes().data(), stack.bytes().data() + row * static_cast<std::size_t>(level.first_row),
-                row * static_cast<std::size_t>(level.rows));
+    std::memcpy(value.bytes().data(), stack.bytes().data() + row * level.first_row, row * level.rows);
     return value;
   }
 
@@ -253,9 +253,9 @@ class NodeWalk {
                   const std::vector<Tensor>& given, const std::vector<bool>& known, Tensor& value) const {
     const ValueId id = node.body->inputs()[i].value;
     const Type& type = node.body->type(id);
-    if (i < static_cast<std::size_t>(l.n_states)) return find_computed(inner, id, value);
+    if (std::cmp_less(i, l.n_states)) return find_computed(inner, id, value);
     if (!known[i]) return false;
-    const bool sequence = i < static_cast<std::size_t>(l.n_states + l.n_sequences);
+    const bool sequence = std::cmp_less(i, l.n_states + l.n_sequences);
     if (!sequence) value = given[i];
     else if (l.packed && given[i].shape().rank() == type.shape.rank()) value = rows_of(given[i], type, inner);
     else value = slice_of(given[i], type, t);
@@ -264,7 +264,7 @@ class NodeWalk {
 
   // Rows that have ended keep their state.
   static void take_rows(Tensor& state, const Tensor& next, const Level& inner) {
-    const auto n = static_cast<std::size_t>(inner.batch > 0 ? inner.live.elements(next) : next.elements());
+    const std::int64_t n = inner.batch > 0 ? inner.live.elements(next) : next.elements();
     if (state.type() == next.type())
       std::copy_n(next.bytes().begin(), n * dtype_bytes(next.dtype()), state.bytes().begin());
   }

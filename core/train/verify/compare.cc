@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/support/elapsed.h"
 #include "core/support/median.h"
 #include "core/support/text/exact_text.h"
 #include "core/train/device/programs.h"
@@ -19,9 +20,6 @@ namespace unroll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // The distance between results on the verifier and in f64 that rounding causes, computed on demand: in f32, and in
 // samples of Monte Carlo arithmetic, because errors of a single run may cancel.
@@ -123,7 +121,7 @@ class Comparing {
     const std::span<const TensorSource> none;
     programs_.push_back(std::make_unique<BoundProgram>(*pass_.graph, none, backend, plan_options_));
     BoundProgram& program = *programs_.back();
-    r.compile_ms = milliseconds_since(start);
+    r.compile_ms = 1e3 * seconds_since(start);
     r.peak_bytes = program.program().peak_bytes();
     for (const auto& [name, tensor] : pass_.inputs) program.set(name, tensor);
     tell({"running on " + r.backend});
@@ -141,7 +139,7 @@ class Comparing {
         const auto start = Clock::now();
         programs_[k]->run();
         backends_[k]->wait();
-        times[k].push_back(milliseconds_since(start));
+        times[k].push_back(1e3 * seconds_since(start));
       }
     for (std::size_t k = 0; k < backends_.size() && options_.timed_runs > 0; ++k) {
       comparison_.backends[k].min_ms = *std::min_element(times[k].begin(), times[k].end());

@@ -275,9 +275,7 @@ Value noisy(Value x, std::mt19937_64& random) {
 std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
   auto target = std::make_shared<Graph>();
   std::vector<std::vector<Value>> values;
-  const auto at = [&](const ValueId& id) {
-    return values[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  };
+  const auto at = [&](const ValueId& id) { return values[id.node][id.output]; };
   for (const Node& node : graph.nodes()) {
     if (node.op == Op::input) {
       values.push_back({target->input(node.attributes.get<std::string>("name"), wide(node.outputs[0]))});
@@ -298,8 +296,7 @@ std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
 
 std::size_t n_operands(const Node& node) {
   if (node.op != Op::gradient) return node.inputs.size();
-  return static_cast<std::size_t>(node.attributes.get<std::int64_t>("n_inputs")) +
-         node.attributes.get<Ints>("d_outputs").size();
+  return node.attributes.get<std::int64_t>("n_inputs") + node.attributes.get<Ints>("d_outputs").size();
 }
 
 Attributes unclaimed(const Node& node) {

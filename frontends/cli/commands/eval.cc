@@ -26,26 +26,20 @@
 namespace unroll::cli {
 namespace {
 
-struct EvalArguments : RunArguments {
+struct EvalArguments : RunArguments, OutputArguments {
   std::string split = "test";
   DecodeOptions decode;
   std::string svg;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, EvalArguments& o) {
-  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
-  group(app, "Model");
-  add_weights(app, o);
-  add_set(app, o);
+  add_run(app, o);
   group(app, "Data");
   add_choice(app, "--split", o.split, "Part of the data to evaluate.", {"train", "validation", "test"});
   add_decoding(app, o.decode);
   group(app, "Output");
   add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_examples(app,
                "  unroll eval runs/char-lm\n"
@@ -101,7 +95,7 @@ std::string next_step(const std::string& folder, unsigned kind) {
 void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
   const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
   if (advice && !json)
-    print_line(wrapped(advice_line(*advice), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+    print_line(wrapped(advice_line(*advice), terminal_width(STDERR_FILENO), 2));
   if (!json) return;
   ReportList list;
   if (advice) list.push_back(Report().add("symptom", advice->symptom).add("text", advice->text));
@@ -139,7 +133,7 @@ void print_notes(const Task& task, Split split) {
   if (const auto* examples = dynamic_cast<const SplitExamples*>(&task))
     for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
   if (const std::string note = small_split_note(task, split); !note.empty())
-    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+    print_progress(wrapped(note, terminal_width(STDERR_FILENO), 2));
 }
 
 void add_metrics(Report& report, const Evaluated& e, bool json) {
@@ -160,8 +154,7 @@ int execute(const EvalArguments& options) {
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
     throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const Evaluated e = evaluate_run(options, run, task, *backend, busy);
   busy.finish();
   print_notes(*task, split_of(options.split));
@@ -177,7 +170,7 @@ int execute(const EvalArguments& options) {
   else if (options.json) report.add("error", error);
   if (e.is_finite() && !options.json && options.weights.empty())
     report.add("next", next_step(options.config, run.config.uses()));
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   if (!e.is_finite())
     throw Error(ErrorKind::numeric, options.config, error,
                 "Use an earlier checkpoint: `unroll inspect` shows tensors that are not finite");

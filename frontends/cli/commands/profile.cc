@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll profile`: runs updates of a training and shows their time.
-#include "core/support/files/paths.h"
-#include "frontends/cli/explain/profile_calls.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "core/support/files/paths.h"
 #include "core/train/device/options.h"
 #include "frontends/cli/bench/compare_model.h"
 #include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/chrome_trace.h"
+#include "frontends/cli/explain/plan_table.h"
 #include "frontends/cli/explain/timed_task.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/terminal/activity.h"
@@ -54,7 +53,7 @@ void add_options(CLI::App& app, ProfileArguments& o) {
                "  unroll profile runs/char-lm --updates 50 --trace trace.json");
 }
 
-using Clock = TimedBackend::Clock;
+using Clock = ProfilingBackend::Clock;
 
 // Updates before measuring starts, because timings of the first runs choose schedules. A slow device runs and measures
 // fewer updates, unless their number is given.
@@ -97,7 +96,7 @@ Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchang
 
 // Gathers the exchanges of all ranks on rank 0.
 std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
-  std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
+  std::vector<Exchanges> all(ranks.size(), own);
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
@@ -112,7 +111,7 @@ std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
 class UpdateTimer {
  public:
   // is_given: the number of updates holds on a slow device, too.
-  UpdateTimer(TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace)
+  UpdateTimer(ProfilingBackend& backend, std::int64_t most, bool is_given, Trace* trace)
       : backend_(backend), ranks_(backend.communicator()), trace_(trace), most_(most), is_given_(is_given),
         end_(warm_ + most) {
     if (ranks_) ranks_->measure_waiting();
@@ -162,7 +161,7 @@ class UpdateTimer {
     Measured& m = measured_;
     m.updates = end_ - warm_;
     const auto n = static_cast<double>(m.updates);
-    m.calls = profile_updates(backend_.ran(), m.updates);
+    m.calls = profile_updates(backend_.plans(), m.updates);
     m.update_ms = 1e3 * std::chrono::duration<double>(now - begin_).count() / n;
     std::sort(times_.begin(), times_.end());
     m.least_ms = times_.front();
@@ -178,7 +177,7 @@ class UpdateTimer {
     trace_->record(true);
   }
 
-  TimedBackend& backend_;
+  ProfilingBackend& backend_;
   Communicator* ranks_;
   Trace* trace_;
   std::int64_t most_;
@@ -191,7 +190,7 @@ class UpdateTimer {
   Measured measured_;
 };
 
-Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace,
+Measured measure(const CompareModel& model, ProfilingBackend& backend, std::int64_t most, bool is_given, Trace* trace,
                  std::vector<HostLane>& lanes) {
   const auto task = std::make_shared<TimedTask>(model.task);
   UpdateTimer timer(backend, most, is_given, trace);
@@ -235,9 +234,9 @@ std::vector<PhaseRow> phases_of(const Measured& m) {
 }
 
 // Returns the roofline's time limit for the call relative to its measured time.
-double of_roofline(const CallTime& call, const Roofline& roof) {
-  return call.milliseconds <= 0 ? 0
-                                : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / call.milliseconds;
+double of_roofline(const PlanCall& call, const Roofline& roof) {
+  const double ms = call.line.milliseconds;
+  return ms <= 0 ? 0 : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / ms;
 }
 
 ReportList phase_rows(const Measured& m) {
@@ -258,34 +257,34 @@ TextTable phase_table(const Measured& m) {
   return table;
 }
 
-Report json_row(const CallTime& call, const Measured& m) {
+Report json_row(const PlanCall& call, const Measured& m) {
   Report row;
   row.add("phase", std::string(phase_name(call.place.phase))).add("layer", call.place.layer);
-  row.add("step", call.step).add("kernel", call.implementation).add("depth", std::int64_t{call.depth});
-  row.add("milliseconds", call.milliseconds).add("predicted_ms", call.predicted_ms);
+  row.add("step", call.line.step).add("kernel", call.line.implementation).add("depth", call.line.depth);
+  row.add("milliseconds", call.line.milliseconds).add("predicted_ms", call.line.predicted_ms);
   row.add("flop", call.flop).add("bytes", call.bytes).add("of_roofline", of_roofline(call, m.roofline));
   return row;
 }
 
-std::vector<std::string> text_row(const CallTime& call, const Measured& m) {
-  const bool timed = call.milliseconds > 0;
+std::vector<std::string> text_row(const PlanCall& call, const Measured& m) {
+  const bool timed = call.line.milliseconds > 0;
   const auto rate = [&](double work) {
-    return timed && work > 0 ? fmt::format("{:.1f}", work / call.milliseconds / 1e6) : "-";
+    return timed && work > 0 ? fmt::format("{:.1f}", work / call.line.milliseconds / 1e6) : "-";
   };
-  const std::string kernel = call.implementation.substr(0, call.implementation.find(';'));
-  return {timed ? fmt::format("{:.4f}", call.milliseconds) : "-",
-          timed ? fmt::format("{:.1f} %", 100 * call.milliseconds / m.update_ms) : "-",
+  const std::string kernel = call.line.implementation.substr(0, call.line.implementation.find(';'));
+  return {timed ? fmt::format("{:.4f}", call.line.milliseconds) : "-",
+          timed ? fmt::format("{:.1f} %", 100 * call.line.milliseconds / m.update_ms) : "-",
           timed ? fmt::format("{:.0f} %", 100 * of_roofline(call, m.roofline)) : "-",
           rate(call.flop),
           rate(call.bytes),
           std::string(phase_name(call.place.phase)),
           call.place.layer,
-          std::string(2 * static_cast<std::size_t>(call.depth), '.') + call.step + ": " + kernel};
+          std::string(2 * call.line.depth, '.') + call.line.step + ": " + kernel};
 }
 
 ReportList call_rows(const Measured& m) {
   ReportList rows;
-  for (const CallTime& call : m.calls.calls) rows.push_back(json_row(call, m));
+  for (const PlanCall& call : m.calls.calls) rows.push_back(json_row(call, m));
   return rows;
 }
 
@@ -293,8 +292,8 @@ ReportList call_rows(const Measured& m) {
 TextTable call_table(const Measured& m) {
   constexpr double k_shown = 0.01;
   TextTable table{{"ms", "share", "of roof", "GFLOP/s", "GB/s", "phase", "layer", "call"}, {}};
-  for (const CallTime& call : m.calls.calls)
-    if (call.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
+  for (const PlanCall& call : m.calls.calls)
+    if (call.line.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
   return table;
 }
 
@@ -303,7 +302,7 @@ void add_exchanges(Report& report, const std::vector<Exchanges>& ranks) {
   if (ranks.empty()) return;
   const Exchanges& own = ranks[0];
   const double moving = own.milliseconds - own.waiting_ms;
-  report.add("ranks", static_cast<std::int64_t>(ranks.size()))
+  report.add("ranks", ranks.size())
       .add("communication_ms", own.milliseconds)
       .add("waiting_ms", own.waiting_ms)
       .add("hidden_ms", own.hidden_ms)
@@ -316,7 +315,7 @@ ReportList rank_rows(const std::vector<Exchanges>& ranks) {
   ReportList rows;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     rows.push_back(Report()
-                       .add("rank", static_cast<std::int64_t>(r))
+                       .add("rank", r)
                        .add("update_ms", ranks[r].update_ms)
                        .add("communication_ms", ranks[r].milliseconds)
                        .add("waiting_ms", ranks[r].waiting_ms)
@@ -342,10 +341,10 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   const bool writes = !ranks || ranks->rank() == 0;
   if (!writes) hide_progress();
   std::unique_ptr<Trace> trace;
-  if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
+  if (!options.trace.empty()) trace = std::make_unique<Trace>(options.trace_events);
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
-  TimedBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));
+  ProfilingBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));
   const std::int64_t updates = options.updates > 0 ? options.updates : k_updates;
   std::vector<HostLane> lanes;
   busy.say("profiling");
@@ -376,7 +375,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
     for (std::size_t lane = 0; lane < trace->n_lanes(); ++lane) dropped += trace->dropped(lane);
     report.add("trace", options.trace)
         .add("trace_updates", k_traced_updates)
-        .add("trace_dropped", static_cast<std::int64_t>(dropped));
+        .add("trace_dropped", dropped);
   }
   report.print(options.json);
   if (!trace) return 0;

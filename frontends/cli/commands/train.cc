@@ -31,7 +31,7 @@
 namespace unroll::cli {
 namespace {
 
-struct TrainArguments : ConfigArguments {
+struct TrainArguments : ConfigArguments, OutputArguments {
   std::string out;
   bool resume = false;
   std::optional<std::int64_t> max_updates;
@@ -39,8 +39,6 @@ struct TrainArguments : ConfigArguments {
   bool verify_resume = false;
   std::optional<std::int64_t> check_precision;  // updates
   double tolerance = 0.01;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, TrainArguments& o) {
@@ -62,8 +60,7 @@ void add_options(CLI::App& app, TrainArguments& o) {
              {0, 1, 0.01});
   group(app, "Output");
   add_text(app, "--out", o.out, "FOLDER", "Run folder to write. Required unless a check runs.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_memory_limit(app, o);
   add_examples(app,
@@ -113,7 +110,7 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
   });
   busy.finish();
   Report report;
-  report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
+  report.add("suggested_lr", search.suggested).add("updates", search.points.size());
   if (options.json) {
     ReportList points;
     for (const LrPoint& p : search.points)
@@ -141,9 +138,8 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
       verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path.string());
   busy.finish();
   Report report;
-  report.add("equal", check.differences.empty())
-      .add("updates", check.updates)
-      .add("stopped_after", check.stopped_after);
+  report.add("equal", check.differences.empty()).add("updates", check.updates);
+  report.add("stopped_after", check.stopped_after);
   ReportList list;
   for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
   report.add("differences", list);
@@ -174,13 +170,9 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   ReportList points;
   for (std::size_t i = every - 1; i < check.points.size(); i += every) points.push_back(point(check.points[i]));
   Report report;
-  report.add("agrees", check.agrees)
-      .add("precision", own)
-      .add("updates", static_cast<std::int64_t>(check.points.size()));
-  report.add("largest_difference", check.largest)
-      .add("at_update", check.largest_at)
-      .add("tolerance", options.tolerance);
-  report.add("skipped_updates", check.skipped_updates);
+  report.add("agrees", check.agrees).add("precision", own).add("updates", check.points.size());
+  report.add("largest_difference", check.largest).add("at_update", check.largest_at);
+  report.add("tolerance", options.tolerance).add("skipped_updates", check.skipped_updates);
   if (!check.failure.empty()) report.add("failure", check.failure);
   report.add("smoothed_losses", points);
   report.print(options.json);
@@ -296,8 +288,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config, options.explain, nullptr, ranks), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(config, options.explain, nullptr, ranks));
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
   RunReporter reporter(options, config, std::move(changes), *task, trainer);
@@ -308,7 +299,7 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
                                                                   [] { return stop_signal() != 0; });
   folder.keep();
   const FinishedRun run = reporter.finish(result, ranks);
-  print_explained(options.json ? report_for_programs(run) : report_for_people(run), explaining, options.json);
+  backend.print(options.json ? report_for_programs(run) : report_for_people(run), options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/elapsed.h"
 #include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -17,7 +18,7 @@
 namespace unroll::cli {
 namespace {
 
-std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
+std::size_t stderr_width() { return terminal_width(STDERR_FILENO); }
 
 // The extremes, each with the parameter or loop it belongs to.
 std::vector<std::string> statistics_pairs(const TrainingStatistics& w) {
@@ -131,7 +132,7 @@ std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_
 std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }
 
 std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
-  const auto room_for = static_cast<std::size_t>(std::max(width, 1));
+  const std::size_t room_for = std::max(width, 1);
   const std::string start = fmt::format("{}/{} loss {:.4f}", p.update, p.max_updates, p.loss);
   const std::string end = fmt::format(" {:.1f}/s eta {}", p.updates_per_second, duration_text(seconds_left));
   const std::string whole = best ? fmt::format(" best validation loss {:.4f}", *best) : "";
@@ -144,7 +145,7 @@ std::string progress_bar(const Progress& p, std::optional<double> best, double s
   if (room < k_least_bar) return fitted(tail, room_for);
   const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
   const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
-  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "] " + tail;
+  return "[" + std::string(filled, '#') + std::string(room - filled, '.') + "] " + tail;
 }
 
 double TimeLeft::seconds(const Progress& p, double now) {
@@ -212,7 +213,7 @@ void ProgressDisplay::report(Progress p) {
     note(p.advice);
     return;
   }
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  const double now = seconds_since(began_);
   const double left = left_.seconds(p, now);
   if (bar_) draw(p, left);
   else print_progress(progress_line(p, left, stderr_width()));
@@ -234,7 +235,7 @@ void ProgressDisplay::draw(const Progress& p, double left) {
   drawn_best_ = best_;
   const auto drawn = std::chrono::steady_clock::now();
   busy_.draw_as([p, best = best_, left, drawn](int width) {
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - drawn).count();
+    const double passed = seconds_since(drawn);
     return progress_bar(p, best, std::max(left - passed, 0.0), width);
   }, new_best);
 }

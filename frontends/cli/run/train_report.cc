@@ -14,8 +14,8 @@ namespace {
 void add_communication(Report& report, const FinishedRun& run) {
   if (!run.ranks) return;
   const Communicator::Exchanged exchanged = run.ranks->exchanged();
-  report.add("ranks", std::int64_t{run.ranks->size()}).add("communication_seconds", exchanged.seconds);
-  report.add("communication_bytes", static_cast<std::int64_t>(exchanged.sent_bytes));
+  report.add("ranks", run.ranks->size()).add("communication_seconds", exchanged.seconds);
+  report.add("communication_bytes", exchanged.sent_bytes);
   if (exchanged.seconds > 0)
     report.add("communication_gbps", static_cast<double>(exchanged.sent_bytes) / exchanged.seconds / 1e9);
 }
@@ -39,8 +39,8 @@ Report report_for_programs(const FinishedRun& run) {
   report.add("seconds", result.seconds);
   add_communication(report, run);
   if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
-  if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
-  if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
+  if (run.estimate.bytes > 0) report.add("estimated_bytes", run.estimate.bytes);
+  if (run.peak > 0) report.add("peak_bytes", run.peak);
   report.add("diverged", run.diverged);
   report.add("interrupted", stop_signal() != 0);
   report.add("out_of_time", result.out_of_time);
