@@ -15,8 +15,8 @@ namespace unroll {
 
 namespace {
 
-// x with zeros where a mask is not set. What is computed element by element is computed again from operands that are
-// hidden too: the gradient of (p - t)^2 is NaN at a missing target t, and stays so times zero.
+// x with zeros where a mask is not set. Elementwise ops are computed again from masked operands: the gradient of
+// (p - t)^2 is NaN at a missing target t, and stays NaN times zero.
 class Seen {
  public:
   explicit Seen(Value mask) : mask_(mask) {}

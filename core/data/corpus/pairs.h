@@ -18,7 +18,7 @@ struct PairsLimits {
   std::size_t max_pairs = std::size_t{1} << 32;
   std::size_t max_side = std::size_t{1} << 14;  // bytes of a source or a target
 };
-// Of documents and of texts with summaries.
+// Limits for documents and for texts with summaries.
 inline constexpr PairsLimits k_long_texts{.max_side = std::size_t{1} << 20};
 
 // Format of the rows, with the columns of the two sides. The default separator is a tab, without quoted cells. Files

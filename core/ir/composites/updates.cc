@@ -18,7 +18,7 @@ namespace {
 using Values = std::vector<Value>;
 using Inputs = std::span<const Value>;
 
-// Which inputs are slots and which is lr.
+// Checks an optimizer op, whose inputs are the parameter, the gradient, the slots and lr.
 void require_update(const ShapeQuery& q, std::initializer_list<std::size_t> slots, std::size_t lr) {
   q.require_float(0);
   q.require_dtype(1, q.in(0).dtype, "gradient");

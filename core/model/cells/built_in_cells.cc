@@ -43,7 +43,7 @@ struct ParameterRow {
   Initializer start;
 };
 
-// Of one layer and direction that reads `inputs`.
+// Returns the parameters of one layer and direction with input width `inputs`.
 std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const RecurrentModelOptions& o) {
   const BuiltInWidths w = BuiltInWidths::of(cell, o);
   const Starts start = starts_of(w, o);
