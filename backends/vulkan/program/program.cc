@@ -23,7 +23,7 @@ void require_supported(const Graph& graph, const Limits& limits) {
   }
 }
 
-using Kind = Assignment::Kind;
+using Emit = Assignment::Kind;
 
 // Assigns each node of a plan, or of the body of a loop, to the work that computes it, then compiles these works.
 class PlanCompiler {
@@ -52,8 +52,8 @@ class PlanCompiler {
     if (made_->states.two_arenas) made_->second_arena = compiler_.workspace(plan_.arena_bytes);
     device::place_constants(*made_, out_.constants);
     for (const Assignment& each : assignments_) {
-      const bool has_work = each.kind == Kind::moved_output || stores(each.node);
-      if (has_work && each.kind != Kind::none) made_->works.push_back(compile(each));
+      const bool has_work = each.kind == Emit::moved_output || stores(each.node);
+      if (has_work && each.kind != Emit::none) made_->works.push_back(compile(each));
     }
     return made_;
   }
@@ -63,21 +63,21 @@ class PlanCompiler {
 
   void assign() {
     for (std::int32_t n = 0; n < std::ssize(graph_.nodes()); ++n) {
-      const Kind kind = graph_.node(n).op == Op::scan ? Kind::loop : Kind::node;
-      assignments_.push_back({n, stores(n) ? kind : Kind::none, n});
+      const Emit kind = graph_.node(n).op == Op::scan ? Emit::loop : Emit::node;
+      assignments_.push_back({n, stores(n) ? kind : Emit::none, n});
     }
-    for (const JoinedConcat& each : concats_) assignments_[each.concat].kind = Kind::none;
+    for (const JoinedConcat& each : concats_) assignments_[each.concat].kind = Emit::none;
     for (const Joined& each : device::joined_products(plan_, *made_->hazards, loop_, concats_)) assign(each);
     if (loop_.stored.empty()) {  // weight gradients are products outside of loops
       shared_ = compiler_.shared_products(*made_->hazards, assignments_);
       for (int g = 0; g < std::ssize(shared_); ++g) {
-        for (const std::int32_t n : shared_[g].products) assignments_[n].kind = Kind::none;
-        if (shared_[g].sum >= 0) assignments_[shared_[g].sum].kind = Kind::none;
-        assignments_[shared_[g].first] = {shared_[g].first, Kind::shared_products, g};
+        for (const std::int32_t n : shared_[g].products) assignments_[n].kind = Emit::none;
+        if (shared_[g].sum >= 0) assignments_[shared_[g].sum].kind = Emit::none;
+        assignments_[shared_[g].first] = {shared_[g].first, Emit::shared_products, g};
       }
     }
     for (const int output : moved_)
-      assignments_.push_back({graph_.outputs()[output].value.node, Kind::moved_output, output});
+      assignments_.push_back({graph_.outputs()[output].value.node, Emit::moved_output, output});
   }
 
   void assign(const Joined& candidate) {
@@ -86,19 +86,19 @@ class PlanCompiler {
     if (!work) return;
     const Joined& nodes = work->nodes;
     const bool is_carried = nodes.state >= 0;
-    assignments_[nodes.product] = {nodes.product, is_carried ? Kind::last_step : Kind::none,
+    assignments_[nodes.product] = {nodes.product, is_carried ? Emit::last_step : Emit::none,
                                    is_carried ? nodes.state : nodes.epilogue};
-    if (nodes.through >= 0) assignments_[nodes.through] = {nodes.through, Kind::last_step, nodes.state};
-    assignments_[nodes.epilogue] = {nodes.epilogue, is_carried ? Kind::epilogue_of_carried : Kind::epilogue,
+    if (nodes.through >= 0) assignments_[nodes.through] = {nodes.through, Emit::last_step, nodes.state};
+    assignments_[nodes.epilogue] = {nodes.epilogue, is_carried ? Emit::epilogue_of_carried : Emit::epilogue,
                                     static_cast<int>(joined_.size())};
-    for (const auto& [copy, gate] : nodes.kept) assignments_[copy] = {copy, Kind::none, nodes.epilogue};
+    for (const auto& [copy, gate] : nodes.kept) assignments_[copy] = {copy, Emit::none, nodes.epilogue};
     made_->states.two_arenas = made_->states.two_arenas || is_carried;
     joined_.push_back(std::move(*work));
   }
 
   NodeWork compile(const Assignment& each) {
     NodeWork work{each.node};
-    if (each.kind == Kind::moved_output) {
+    if (each.kind == Emit::moved_output) {
       compiler_.move_output(work, each.group);
       return work;
     }
@@ -106,17 +106,17 @@ class PlanCompiler {
       if (concat.node == each.node) work.joined.push_back(concat.concat);
     work.ahead = compiler_.stored_ahead(each.node);
     switch (each.kind) {
-      case Kind::last_step:
+      case Emit::last_step:
         work.last_state = each.group;
         compiler_.compile(work);
         break;
-      case Kind::epilogue: compiler_.compile(work, joined_[each.group]); break;
-      case Kind::epilogue_of_carried:
+      case Emit::epilogue: compiler_.compile(work, joined_[each.group]); break;
+      case Emit::epilogue_of_carried:
         compiler_.compile(work);
         compiler_.compile(work, joined_[each.group]);
         break;
-      case Kind::shared_products: compiler_.compile(work, shared_[each.group]); break;
-      case Kind::loop: compile_loop(work); break;
+      case Emit::shared_products: compiler_.compile(work, shared_[each.group]); break;
+      case Emit::loop: compile_loop(work); break;
       default: compiler_.compile(work);
     }
     return work;
