@@ -90,9 +90,12 @@ std::vector<Value> ScanBuilder::emit(std::span<const Value> results) {
       list.push_back(operands_[i].outer);
       inputs[i] = body->input("in" + std::to_string(body->inputs().size()), operands_[i].inner.type());
     }
-  for (std::size_t k = 0; k < results.size(); ++k) step_->output("out" + std::to_string(k), results[k]);
-  const std::vector<Value> outputs = inline_graph(*body, *step_, inputs);
-  for (std::size_t k = 0; k < outputs.size(); ++k) body->output("out" + std::to_string(k), outputs[k]);
+  const auto name_outputs = [n = parts.states.size()](Graph& graph, std::span<const Value> outputs) {
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      graph.output(k < n ? "next" + std::to_string(k) : "y" + std::to_string(k - n), outputs[k]);
+  };
+  name_outputs(*step_, results);
+  name_outputs(*body, inline_graph(*body, *step_, inputs));
   return parts.emit(std::move(body));
 }
 

@@ -8,7 +8,6 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/check/row_checks.h"
-#include "core/tasks/classify/class_names.h"
 #include "core/tasks/common/class_metrics.h"
 #include "core/tasks/common/pooling.h"
 #include "core/tasks/table/table_check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Class probabilities for rows of numbers, read as sequences.
-#include "core/tasks/classify/class_names.h"
 #include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/table/row_predictor.h"
@@ -13,20 +12,6 @@ namespace {
 constexpr std::string_view k_classifier = "Classifier";
 
 }  // namespace
-
-std::vector<std::string> class_names_of(const Metadata& metadata) {
-  std::vector<std::string> labels;
-  if (metadata.contains("labels")) {
-    labels = get_list(metadata, "labels");
-    if (labels.empty()) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
-    return labels;
-  }
-  const std::int64_t classes = get_integer(metadata, "classes");
-  if (classes < 1 || classes > k_max_classes)
-    throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
-  for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
-  return labels;
-}
 
 struct Classifier::State {
   State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)

@@ -76,6 +76,20 @@ std::vector<double> get_numbers(const Metadata& m, const std::string& key, std::
   return values;
 }
 
+std::vector<std::string> class_names_of(const Metadata& metadata) {
+  std::vector<std::string> labels;
+  if (metadata.contains("labels")) {
+    labels = get_list(metadata, "labels");
+    if (labels.empty()) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
+    return labels;
+  }
+  const std::int64_t classes = get_integer(metadata, "classes");
+  if (classes < 1 || classes > k_max_classes)
+    throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
+  for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
+  return labels;
+}
+
 std::vector<std::string> get_targets(const Metadata& m) {
   if (m.contains("targets")) return get_list(m, "targets");
   return m.contains("label") ? std::vector{get_text(m, "label")} : std::vector<std::string>();
