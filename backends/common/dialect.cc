@@ -22,10 +22,10 @@ constexpr std::uint8_t k_kind[] = {f32, f64, i32, b8, bf16, f16};  // in the ord
 struct Row {
   Op op;
   std::uint8_t dtypes;
-  std::string_view cpp, cuda, glsl;
-  constexpr Row(Op o, std::uint8_t d, std::string_view in_all) : Row(o, d, in_all, in_all, in_all) {}
-  constexpr Row(Op o, std::uint8_t d, std::string_view cpp_, std::string_view cuda_, std::string_view glsl_)
-      : op(o), dtypes(d), cpp(cpp_), cuda(cuda_), glsl(glsl_) {}
+  std::string_view cpp, cuda;
+  constexpr Row(Op o, std::uint8_t d, std::string_view in_all) : Row(o, d, in_all, in_all) {}
+  constexpr Row(Op o, std::uint8_t d, std::string_view cpp_, std::string_view cuda_)
+      : op(o), dtypes(d), cpp(cpp_), cuda(cuda_) {}
 };
 
 constexpr std::string_view k_round_bf16 = "unroll_round($a, 7, -126, $T(3.38953139e38))";
@@ -36,24 +36,23 @@ constexpr std::string_view k_round_tf32 = "unroll_round($a, 10, -126, $T(3.40116
 constexpr Row k_rows[] = {
     {Op::neg, floats, "-$a"},
     {Op::neg, i32, "int(0u - uint($a))"},
-    {Op::abs, floats, "std::fabs($a)", "fabs$f($a)", "abs($a)"},
+    {Op::abs, floats, "std::fabs($a)", "fabs$f($a)"},
     {Op::abs, i32, "$a < 0 ? int(0u - uint($a)) : $a"},
-    {Op::sign, floats, "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))",
-     "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))", "isnan($a) ? $a : sign($a)"},
+    {Op::sign, floats, "$a != $a ? $a : $T(int($a > $T(0)) - int($a < $T(0)))"},
     {Op::sign, i32, "int($a > 0) - int($a < 0)"},
-    {Op::exp, floats, "unroll_exp($a)", "exp$f($a)", "exp($a)"},
-    {Op::expm1, floats, "std::expm1($a)", "expm1$f($a)", "unroll_expm1($a)"},
-    {Op::log, floats, "std::log($a)", "log$f($a)", "log($a)"},
-    {Op::log1p, floats, "std::log1p($a)", "log1p$f($a)", "unroll_log1p($a)"},
-    {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)", "sqrt($a)"},
-    {Op::tanh, floats, "unroll_tanh($a)", "tanh$f($a)", "unroll_tanh($a)"},
+    {Op::exp, floats, "unroll_exp($a)", "exp$f($a)"},
+    {Op::expm1, floats, "std::expm1($a)", "expm1$f($a)"},
+    {Op::log, floats, "std::log($a)", "log$f($a)"},
+    {Op::log1p, floats, "std::log1p($a)", "log1p$f($a)"},
+    {Op::sqrt, floats, "std::sqrt($a)", "sqrt$f($a)"},
+    {Op::tanh, floats, "unroll_tanh($a)", "tanh$f($a)"},
     {Op::sigmoid, floats, "unroll_sigmoid($a)"},
-    {Op::erf, floats, "std::erf($a)", "erf$f($a)", "unroll_erf($a)"},
-    {Op::round_bf16, floats, k_round_bf16, k_round_bf16, "unroll_round($a, 16u)"},
-    {Op::round_f16, floats, k_round_f16, k_round_f16, "unroll_round_f16($a)"},
-    {Op::round_tf32, floats, k_round_tf32, k_round_tf32, "unroll_round($a, 13u)"},
+    {Op::erf, floats, "std::erf($a)", "erf$f($a)"},
+    {Op::round_bf16, floats, k_round_bf16},
+    {Op::round_f16, floats, k_round_f16},
+    {Op::round_tf32, floats, k_round_tf32},
     {Op::stop_gradient, any, "$a"},
-    {Op::is_finite, floats, "std::isfinite($a)", "bool(isfinite($a))", "!(isinf($a) || isnan($a))"},
+    {Op::is_finite, floats, "std::isfinite($a)", "bool(isfinite($a))"},
 
     {Op::add, floats, "$a + $b"},
     {Op::add, i32, "int(uint($a) + uint($b))"},
@@ -63,11 +62,9 @@ constexpr Row k_rows[] = {
     {Op::mul, i32, "int(uint($a) * uint($b))"},
     {Op::div, floats, "$a / $b"},
     {Op::div, i32, "$b == 0 ? 0 : $b == -1 ? int(0u - uint($a)) : $a / $b"},
-    {Op::maximum, floats, "$a > $b || $a != $a ? $a : $b", "$a > $b || $a != $a ? $a : $b",
-     "$a > $b || isnan($a) ? $a : $b"},
+    {Op::maximum, floats, "$a > $b || $a != $a ? $a : $b"},
     {Op::maximum, i32, "$a > $b ? $a : $b"},
-    {Op::minimum, floats, "$a < $b || $a != $a ? $a : $b", "$a < $b || $a != $a ? $a : $b",
-     "$a < $b || isnan($a) ? $a : $b"},
+    {Op::minimum, floats, "$a < $b || $a != $a ? $a : $b"},
     {Op::minimum, i32, "$a < $b ? $a : $b"},
 
     {Op::less, floats | i32, "$a < $b"},
@@ -92,14 +89,12 @@ struct CastRow {
 constexpr std::string_view k_saturate = UNROLL_SATURATE("$a", "$T");
 constexpr std::string_view k_saturate_bf16 = UNROLL_SATURATE("unroll_from_bf16($a)", "float");
 constexpr std::string_view k_saturate_f16 = UNROLL_SATURATE("unroll_from_f16($a)", "float");
-constexpr std::string_view k_saturate_glsl =
-    "isnan($a) ? 0 : $a >= $T(2147483648.0) ? 2147483647 : $a <= $T(-2147483648.0) ? -2147483647 - 1 : int($a)";
 // Rounds once from formats wider than f32.
 constexpr std::string_view k_double_to_bf16 =
     "unroll_to_bf16(float(unroll_round(double($a), 7, -126, 3.3895313892515355e38)))";
 constexpr std::string_view k_double_to_f16 = "unroll_to_f16(float(unroll_round(double($a), 10, -14, 65504.0)))";
 constexpr CastRow k_casts[] = {
-    {floats, i32, {Op::cast, floats, k_saturate, k_saturate, k_saturate_glsl}},
+    {floats, i32, {Op::cast, floats, k_saturate}},
     {floats | i32, b8, {Op::cast, floats | i32, "$a != $T(0)"}},
     {all, all, {Op::cast, all, "$R($a)"}},
     // Registers of 16-bit values hold the bits; arithmetic is on f32.
@@ -118,8 +113,8 @@ constexpr CastRow k_casts[] = {
     {bf16 | f16, bf16 | f16, {Op::cast, any, "$a"}},
     {b8, bf16, {Op::cast, b8, "unroll_to_bf16(float($a))"}},
     {b8, f16, {Op::cast, b8, "unroll_to_f16(float($a))"}},
-    {f64 | i32, bf16, {Op::cast, any, k_double_to_bf16, k_double_to_bf16, ""}},
-    {f64 | i32, f16, {Op::cast, any, k_double_to_f16, k_double_to_f16, ""}},
+    {f64 | i32, bf16, {Op::cast, any, k_double_to_bf16}},
+    {f64 | i32, f16, {Op::cast, any, k_double_to_f16}},
 };
 
 // Printed in all dialects after unroll_bits and unroll_number; functions begin with UNROLL_INLINE. Below 2^-14, the
@@ -242,99 +237,27 @@ __device__ inline float unroll_number(uint bits) { return __uint_as_float(bits);
      .short_index = "uint",
      .f32_bits = "__uint_as_float(0x%08xu)",
      .f64_bits = "__longlong_as_double(0x%016llxll)"},
-    // GLSL lacks expm1, log1p and erf, and its tanh may overflow. Near 0 these functions use Taylor series, and the
-    // series of atanh: log(1 + x) = 2 atanh(x / (2 + x)). Omitted terms are below 2^-26 of the result for |x| < 1/2.
-    {.name = "GLSL",
-     .prelude =
-         R"(float unroll_round(float x, uint dropped) {  // mantissa bits; adding to the bits carries into the exponent
-  const uint bits = floatBitsToUint(x), unit = 1u << dropped;
-  const uint up = bits + unit / 2u - 1u + (bits / unit) % 2u;
-  return isnan(x) ? x : uintBitsToFloat(up / unit * unit);
-}
-float unroll_round_f16(float x) {  // below 2^-14 multiples of 2^-24
-  const float y = abs(x) < 6.103515625e-5f ? roundEven(x * 16777216.0f) / 16777216.0f : unroll_round(x, 13u);
-  return abs(y) > 65504.0f ? x * uintBitsToFloat(0x7f800000u) : y;
-}
-float unroll_expm1(float x) {
-  if (abs(x) >= 0.5f) return exp(x) - 1.0f;
-  const float p = 1.0f + x / 6.0f * (1.0f + x / 7.0f * (1.0f + x / 8.0f));
-  return x * (1.0f + x / 2.0f * (1.0f + x / 3.0f * (1.0f + x / 4.0f * (1.0f + x / 5.0f * p))));
-}
-float unroll_log1p(float x) {
-  if (!(abs(x) < 0.5f)) return log(1.0f + x);
-  const float s = x / (2.0f + x), q = s * s;
-  const float high = 1.0f / 9.0f + q * (1.0f / 11.0f + q * (1.0f / 13.0f + q / 15.0f));
-  return 2.0f * s * (1.0f + q * (1.0f / 3.0f + q * (1.0f / 5.0f + q * (1.0f / 7.0f + q * high))));
-}
-float unroll_tanh(float x) {
-  const float t = unroll_expm1(-2.0f * abs(x)), y = -t / (t + 2.0f);
-  return x < 0.0f ? -y : x > 0.0f ? y : x;
-}
-float unroll_sigmoid(float x) {
-  const float e = exp(-abs(x));
-  return x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
-}
-float unroll_erf(float x) {  // below 1 a polynomial of erf(x) / x - 1, above it of -log(1 - erf(x))
-  const float t = abs(x) > 4.0f ? 4.0f : abs(x), s = x * x;
-  const float low = 0.128379166f + s * (-0.37612626f + s * (0.112835854f + s * (-0.0268538129f +
-                    s * (0.00518832868f + s * (-0.000801020069f + s * 0.0000785388329f)))));
-  const float high = 0.000341523031f + t * (1.12708914f + t * (0.638144851f + t * (0.103106752f +
-                     t * (-0.0218380634f + t * (0.0029476583f - t * 0.000186379199f)))));
-  return abs(x) < 1.0f ? x + x * low : isnan(x) ? x : sign(x) * (1.0f - exp(-high));
-}
-uint unroll_bits(float x) { return floatBitsToUint(x); }
-float unroll_number(uint bits) { return uintBitsToFloat(bits); }
-#define UNROLL_INLINE
-#define unroll_key uvec3
-uint unroll_high(uint a, uint b) {
-  uint high, low;
-  umulExtended(a, b, high, low);
-  return high;
-}
-)" UNROLL_HALVES UNROLL_PHILOX R"(unroll_key unroll_key_of(int a, int b, int c) {
-  return unroll_key(uint(a), uint(b), uint(c));
-}
-float unroll_draw(unroll_key key, uint rng_stream, int step, uint n, uint e) {
-  const uint start = uint(step) * n, low = start + e, carry = low < start ? 1u : 0u;
-  return unroll_uniform(key, rng_stream, low, unroll_high(uint(step), n) - (step < 0 ? n : 0u) + carry);
-}
-)",
-     .index = "",
-     .short_index = "uint",
-     .f32_bits = "uintBitsToFloat(0x%08xu)",
-     .f64_bits = ""},
 };
-
-std::string_view column(const Row& row, Dialect dialect) {
-  switch (dialect) {
-    case Dialect::cpp: return row.cpp;
-    case Dialect::cuda: return row.cuda;
-    case Dialect::glsl: return row.glsl;
-  }
-  return {};
-}
 
 }  // namespace
 
 std::string_view formula(Dialect dialect, Op op, DType dtype, DType to) {
   const std::uint8_t kind = k_kind[static_cast<int>(dtype)], kind_to = k_kind[static_cast<int>(to)];
-  if (register_type(dialect, dtype).empty()) return {};
-  if (op == Op::cast) {
-    if (register_type(dialect, to).empty()) return {};
+  const auto column = [&](const Row& row) { return dialect == Dialect::cpp ? row.cpp : row.cuda; };
+  if (op == Op::cast)
     for (const CastRow& cast : k_casts)
-      if ((cast.from & kind) != 0 && (cast.to & kind_to) != 0) return column(cast.row, dialect);
-  }
+      if ((cast.from & kind) != 0 && (cast.to & kind_to) != 0) return column(cast.row);
   for (const Row& row : k_rows)
-    if (row.op == op && (row.dtypes & kind) != 0) return column(row, dialect);
+    if (row.op == op && (row.dtypes & kind) != 0) return column(row);
   return {};
 }
 
 const DialectWords& words(Dialect dialect) { return k_dialect_words[static_cast<int>(dialect)]; }
 
-std::string_view register_type(Dialect dialect, DType dtype) {
+std::string register_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";
-    case DType::f64: return dialect == Dialect::glsl ? "" : "double";
+    case DType::f64: return "double";
     case DType::i32: return "int";
     case DType::b8: return "bool";
     case DType::bf16:
@@ -343,9 +266,9 @@ std::string_view register_type(Dialect dialect, DType dtype) {
   return {};
 }
 
-std::string_view memory_type(Dialect dialect, DType dtype) {
+std::string memory_type(DType dtype) {
   if (is_half(dtype)) return "uint16_t";
-  return dtype == DType::b8 ? "uint8_t" : register_type(dialect, dtype);
+  return dtype == DType::b8 ? "uint8_t" : register_type(dtype);
 }
 
 }  // namespace unroll::common

@@ -294,7 +294,7 @@ Expression expression_of_rows(const Node& fused_reduction) {
   for (std::size_t k = 0; k < e.results.size(); ++k) {
     const std::int64_t n = rows_per_sum(fused_reduction, k);
     if (n == 0) continue;
-    const auto last = static_cast<std::size_t>(e.shape.rank() - 1);
+    const std::size_t last = e.shape.rank() - 1;
     e.sum_rows = n;
     e.results[k].sums = true;
     e.results[k].strides = {};

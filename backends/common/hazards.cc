@@ -12,14 +12,14 @@ namespace unroll::common {
 namespace {
 
 const Storage& storage_of(const Plan& plan, ValueId id) {
-  return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  return plan.storage[id.node][id.output];
 }
 
 Ints dense_of(const Shape& shape) {
-  Ints strides(static_cast<std::size_t>(shape.rank()));
+  Ints strides(shape.rank());
   std::int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; stride *= shape[axis--])
-    strides[static_cast<std::size_t>(axis)] = stride;
+    strides[axis] = stride;
   return strides;
 }
 
@@ -32,8 +32,8 @@ std::vector<ByteRange> ranges_of(std::size_t begin, const Shape& shape, const In
   if (shape.elements() == 0) return {};
   std::vector<Axis> axes;
   for (int axis = 0; axis < shape.rank(); ++axis)
-    if (shape[axis] > 1 && strides[static_cast<std::size_t>(axis)] != 0)
-      axes.push_back({shape[axis], strides[static_cast<std::size_t>(axis)] * static_cast<std::int64_t>(element)});
+    if (shape[axis] > 1 && strides[axis] != 0)
+      axes.push_back({shape[axis], strides[axis] * static_cast<std::int64_t>(element)});
   std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
   auto run = static_cast<std::int64_t>(element);
   std::size_t first = 0;
@@ -43,7 +43,7 @@ std::vector<ByteRange> ranges_of(std::size_t begin, const Shape& shape, const In
     const std::size_t n = ranges.size();
     for (std::int64_t i = 1; i < axes[k].size; ++i)
       for (std::size_t r = 0; r < n; ++r) {
-        const auto shift = static_cast<std::size_t>(axes[k].stride * i);
+        const std::size_t shift = axes[k].stride * i;
         ranges.push_back({ranges[r].begin + shift, ranges[r].end + shift});
       }
   }
@@ -64,7 +64,7 @@ struct Reading {
 
 bool same_place(const Shape& shape, const Reading& a, const Reading& b) {
   for (int axis = 0; axis < shape.rank(); ++axis)
-    if (shape[axis] != 1 && a.strides[static_cast<std::size_t>(axis)] != b.strides[static_cast<std::size_t>(axis)])
+    if (shape[axis] != 1 && a.strides[axis] != b.strides[axis])
       return false;
   return a.offset == b.offset;
 }
@@ -99,10 +99,9 @@ class TaskFinder {
     for (const ValueId& input : node.inputs) add(task.reads, region_of(plan_, input));
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node.outputs.size()); ++k)
       if (storage_of(plan_, {id, k}).place != Storage::Place::none) add(task.writes, region_of(plan_, {id, k}));
-    const auto at = static_cast<std::size_t>(id);
-    if (plan_.scratch_bytes[at] > 0)
+    if (plan_.scratch_bytes[id] > 0)
       add(task.writes, {{Storage::Place::arena, 0},
-                        {{plan_.scratch_offset[at], plan_.scratch_offset[at] + plan_.scratch_bytes[at]}}});
+                        {{plan_.scratch_offset[id], plan_.scratch_offset[id] + plan_.scratch_bytes[id]}}});
     return task;
   }
 
@@ -119,23 +118,23 @@ class TaskFinder {
         from.strides = dense_of(y);
         break;
       case Op::slice: {
-        const auto stride = from.strides[static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"))];
+        const auto stride = from.strides[node.attributes.get<std::int64_t>("axis")];
         const std::int64_t skipped = node.attributes.get<std::int64_t>("start") * stride;
-        from.offset += static_cast<std::size_t>(skipped) * dtype_bytes(node.outputs[0].dtype);
+        from.offset += skipped * dtype_bytes(node.outputs[0].dtype);
         break;
       }
       case Op::transpose: {
         Ints strides;
         for (const std::int64_t axis : node.attributes.get<Ints>("permutation"))
-          strides.push_back(from.strides[static_cast<std::size_t>(axis)]);
+          strides.push_back(from.strides[axis]);
         from.strides = std::move(strides);
         break;
       }
       case Op::broadcast: {
-        Ints strides(static_cast<std::size_t>(y.rank()), 0);
+        Ints strides(y.rank(), 0);
         for (int axis = 0, shift = y.rank() - x.rank(); axis < x.rank(); ++axis)
           if (x[axis] != 1)
-            strides[static_cast<std::size_t>(axis + shift)] = from.strides[static_cast<std::size_t>(axis)];
+            strides[axis + shift] = from.strides[axis];
         from.strides = std::move(strides);
         break;
       }
@@ -147,7 +146,7 @@ class TaskFinder {
   Task concat_task(std::int32_t id) const {
     const Node& node = graph_.node(id);
     const ValueId out{id, 0};
-    const auto axis = static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"));
+    const std::size_t axis = node.attributes.get<std::int64_t>("axis");
     Task task;
     Reading part = lies(out);
     for (const ValueId& input : node.inputs) {
@@ -158,7 +157,7 @@ class TaskFinder {
                           ranges_of(part.offset, type.shape, part.strides, dtype_bytes(type.dtype))});
       }
       const std::int64_t length = type.shape[static_cast<int>(axis)] * part.strides[axis];
-      part.offset += static_cast<std::size_t>(length) * dtype_bytes(type.dtype);
+      part.offset += length * dtype_bytes(type.dtype);
     }
     return task;
   }
@@ -255,7 +254,7 @@ std::vector<std::pair<int, int>> edges_of(const std::vector<Task>& tasks) {
     reaches[i].assign(i, false);
     // The latest first: tasks that precede it need no edge of their own.
     for (auto at = before.rbegin(); at != before.rend(); ++at) {
-      const auto earlier = static_cast<std::size_t>(*at);
+      const std::size_t earlier = *at;
       if (reaches[i][earlier]) continue;
       edges.emplace_back(*at, task);
       reaches[i][earlier] = true;
@@ -271,7 +270,7 @@ std::vector<std::pair<int, int>> edges_of(const std::vector<Task>& tasks) {
 
 Space space_of(const Plan& plan, const Storage& storage) {
   if (storage.place == Storage::Place::output)
-    if (const int donor = plan.donors[static_cast<std::size_t>(storage.index)]; donor >= 0)
+    if (const int donor = plan.donors[storage.index]; donor >= 0)
       return {Storage::Place::input, donor};
   return {storage.place, storage.place == Storage::Place::arena ? 0 : storage.index};
 }

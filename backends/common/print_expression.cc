@@ -14,7 +14,7 @@ namespace {
 class KernelPrinter {
  public:
   KernelPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
-      : e_(simplified(expression)), dialect_(dialect), options_(options), dtypes_(register_dtypes(expression)),
+      : e_(simplified(expression)), dialect_(dialect), dtypes_(register_dtypes(expression)),
         operands_(operands_of(e_)), index_(index_type(dialect, options)), sizes_(dialect, operands_.size()) {
     for (const Strides* strides : operands_) check_short_indices(e_.shape, *strides, options);
     sizes_.values[0] = e_.shape.elements();
@@ -34,41 +34,21 @@ class KernelPrinter {
     const std::size_t n = e_.inputs.size();
     return operand < n ? "x" + std::to_string(operand) : "y" + std::to_string(operand - n);
   }
-  std::string element(std::size_t operand) const {
-    return element_type(dialect_, dtype_of(operand), options_);
-  }
-
   std::string head(const std::string& name) const {
     std::string parameters;
     for (std::size_t k = 0; k < operands_.size(); ++k)
-      parameters += (k < e_.inputs.size() ? "const " : "") + element(k) + "* " + name_of(k) + ", ";
-    switch (dialect_) {
-      case Dialect::cpp:
-        return "extern \"C\" void " + name + "(" + parameters + "const " + index_ + "* sizes, " + index_ + " begin, " +
-               index_ + " end) {\n  for (" + index_ + " e = begin; e < end; ++e) {\n";
-      case Dialect::cuda:
-        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters + name +
-               "_sizes n) {\n  const " + index_ + " step = (" + index_ + ")gridDim.x * blockDim.x;\n  for (" + index_ +
-               " e = (" + index_ + ")blockIdx.x * blockDim.x + threadIdx.x; e < n.sizes[0]; e += step) {\n";
-      case Dialect::glsl:
-        return "layout(local_size_x = 256) in;\n" + buffers() + "void main() {  // " + name +
-               "\n  const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;\n"
-               "  for (uint e = gl_GlobalInvocationID.x; e < sizes[0]; e += step) {\n";
-    }
-    return {};
-  }
-  std::string buffers() const {
-    std::string text;
-    for (std::size_t k = 0; k < operands_.size(); ++k) {
-      const bool atomic = element(k) == "uint" && !options_.small_types;
-      text += glsl_buffer(k, k < e_.inputs.size() ? "readonly" : atomic ? "" : "writeonly", element(k), name_of(k));
-    }
-    return text + sizes_.glsl_block(operands_.size());
+      parameters += (k < e_.inputs.size() ? "const " : "") + memory_type(dtype_of(k)) + "* " + name_of(k) + ", ";
+    if (dialect_ == Dialect::cpp)
+      return "extern \"C\" void " + name + "(" + parameters + "const " + index_ + "* sizes, " + index_ + " begin, " +
+             index_ + " end) {\n  for (" + index_ + " e = begin; e < end; ++e) {\n";
+    return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters + name +
+           "_sizes n) {\n  const " + index_ + " step = (" + index_ + ")gridDim.x * blockDim.x;\n  for (" + index_ +
+           " e = (" + index_ + ")blockIdx.x * blockDim.x + threadIdx.x; e < n.sizes[0]; e += step) {\n";
   }
 
   bool is_needed(int axis) const {
     return std::any_of(operands_.begin(), operands_.end(), [&](const Strides* strides) {
-      return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[static_cast<std::size_t>(axis)] != 0;
+      return walk_of(e_.shape, *strides) == Walk::strided && (*strides)[axis] != 0;
     });
   }
   // Prints the coordinates of element e that some operand needs, from the last axis on; `rest` is the remaining index.
@@ -98,7 +78,7 @@ class KernelPrinter {
       text += "    const " + index_ + " i" + std::to_string(k) + " = " + sizes_.at(1 + k);
       if (walk == Walk::dense) text += " + e";
       for (int axis = 0; walk == Walk::strided && axis < e_.shape.rank(); ++axis) {
-        const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+        const std::int64_t stride = strides[axis];
         const bool is_inner = axis == e_.shape.rank() - 1 && stride == 1;
         if (stride != 0) text += " + d" + std::to_string(axis) + (is_inner ? "" : " * " + sizes_.next(stride));
       }
@@ -110,37 +90,22 @@ class KernelPrinter {
     return {[this](std::size_t i) {
               const std::string place = "i" + std::to_string(i);
               return e_.inputs[i].is_key ? key_of(name_of(i), place)
-                                         : load_of(dtypes_[i], name_of(i), place, options_);
+                                         : load_of(dtypes_[i], name_of(i), place);
             },
             [this](std::size_t k, const std::string& value) {
               const std::size_t operand = e_.inputs.size() + k;
-              return store_of(dtype_of(operand), name_of(operand), "i" + std::to_string(operand), value, options_);
+              return store_of(dtype_of(operand), name_of(operand), "i" + std::to_string(operand), value);
             },
             "e", [this](std::int64_t n) { return sizes_.next(n); }};
   }
 
   Expression e_;
   Dialect dialect_;
-  PrintOptions options_;
   std::vector<DType> dtypes_;
   std::vector<const Strides*> operands_;
   std::string index_;
   KernelSizes sizes_;
 };
-
-constexpr const char* k_small_types =
-    "#extension GL_EXT_shader_8bit_storage : require\n"
-    "#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require\n"
-    "#extension GL_EXT_shader_16bit_storage : require\n"
-    "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n";
-// Adjacent elements of a word belong to other invocations, so each store changes its own bits only.
-constexpr const char* k_word_functions =
-    "#define UNROLL_LOAD_8(x, i) ((x[(i) >> 2] >> (((i) & 3u) << 3)) & 255u)\n"
-    "#define UNROLL_LOAD_16(x, i) ((x[(i) >> 1] >> (((i) & 1u) << 4)) & 65535u)\n"
-    "#define UNROLL_STORE_8(y, i, v) atomicAnd(y[(i) >> 2], ~(255u << (((i) & 3u) << 3))); "
-    "atomicOr(y[(i) >> 2], (v) << (((i) & 3u) << 3))\n"
-    "#define UNROLL_STORE_16(y, i, v) atomicAnd(y[(i) >> 1], ~(65535u << (((i) & 1u) << 4))); "
-    "atomicOr(y[(i) >> 1], (v) << (((i) & 1u) << 4))\n";
 
 bool is_by_element(Op op) { return op == Op::iota || op == Op::random_uniform; }
 
@@ -160,11 +125,9 @@ std::string by_element(const Instruction& i, const Shape& shape, const Splice& s
 
 }  // namespace
 
-std::string print_prelude(Dialect dialect, const PrintOptions& options) {
+std::string print_prelude(Dialect dialect) {
   const DialectWords& w = words(dialect);
-  const std::string functions = std::string(w.includes).append(w.prelude).append(w.math);
-  if (dialect != Dialect::glsl) return functions;
-  return std::string("#version 450\n") + (options.small_types ? k_small_types : k_word_functions) + functions;
+  return std::string(w.includes).append(w.prelude).append(w.math);
 }
 
 std::string print_statements(const Expression& expression, Dialect dialect, const Splice& splice,
@@ -175,11 +138,11 @@ std::string print_statements(const Expression& expression, Dialect dialect, cons
     text += indent + "const " + type + " " + variable(r++) + " = " + value + ";\n";
   };
   for (std::size_t i = 0; i < expression.inputs.size(); ++i)
-    declare(expression.inputs[i].is_key ? "unroll_key" : type_of(dialect, expression.inputs[i].dtype), splice.load(i));
+    declare(expression.inputs[i].is_key ? "unroll_key" : register_type(expression.inputs[i].dtype), splice.load(i));
   for (const auto& [dtype, value] : expression.constants)
-    declare(type_of(dialect, dtype), literal(dialect, dtype, value));
+    declare(register_type(dtype), literal(dialect, dtype, value));
   for (const Instruction& i : expression.instructions)
-    declare(type_of(dialect, result_dtype(i)),
+    declare(register_type(result_dtype(i)),
             is_by_element(i.op) ? by_element(i, expression.shape, splice) : right_side(dialect, i));
   for (std::size_t k = 0; k < expression.results.size(); ++k)
     text += indent + splice.store(k, variable(expression.results[k].from)) + "\n";

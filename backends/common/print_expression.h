@@ -13,9 +13,8 @@
 
 namespace unroll::common {
 
-// Returns the text that precedes all kernels of a file. In GLSL, with one kernel per file, also version and extensions;
-// a pipeline must request SignedZeroInfNanPreserve to match the reference's NaN.
-std::string print_prelude(Dialect dialect, const PrintOptions& options = {});
+// Returns the text that precedes all kernels of a file.
+std::string print_prelude(Dialect dialect);
 
 // Text from the caller of print_statements.
 struct Splice {
@@ -28,7 +27,7 @@ struct Splice {
 };
 // Prints the expression for one element inside a caller's kernel, such as the epilogue of a matmul. Prints "const float
 // v3 = v1 + v2;" for each input, constant and instruction, then the stores. The caller encloses it in braces. Throws
-// Error(unsupported) if the dialect lacks an op or a dtype.
+// Error(unsupported) if the dialect lacks an op.
 std::string print_statements(const Expression& expression, Dialect dialect, const Splice& splice,
                              const std::string& indent = "    ");
 
@@ -43,9 +42,7 @@ std::string print_statements(const Expression& expression, Dialect dialect, cons
 //   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): elements begin .. end-1
 //   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n), struct { I sizes[..]; }: any
 //         grid of one dimension
-//   GLSL  main, any number of workgroups of 256; storage buffers of set 0: inputs, then results, bindings from 0;
-//         sizes are push constants, or if there are more than k_push_sizes the last buffer
-// Throws Error(unsupported) if the dialect lacks an op, a dtype or indices of 64 bits, or the sizes need them.
+// Throws Error(unsupported) if the dialect lacks an op, or the sizes need indices of 64 bits.
 struct PrintedKernel {
   std::string text;
   std::vector<std::int64_t> sizes;

@@ -15,10 +15,6 @@ namespace unroll::common {
 
 namespace {
 
-[[noreturn]] void refuse(Dialect dialect, const std::string& what) {
-  throw Error(ErrorKind::unsupported, "print_expression", std::string(words(dialect).name) + " has no " + what);
-}
-
 bool is_small(DType dtype) { return dtype == DType::b8 || is_half(dtype); }
 
 template <class... Numbers>
@@ -29,17 +25,7 @@ std::string formatted(const std::string& format, Numbers... numbers) {
 }
 
 // Tree reduction over the threads of a row. The number of threads need not be a power of two.
-constexpr std::string_view k_cpp = R"(template <class T>
-inline T unroll_sum(T a, T b) { return a + b; }
-inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
-template <class T>
-inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
-template <class T>
-inline T unroll_row_sum(T x) { return x; }
-template <class T>
-inline T unroll_row_max(T x) { return x; }
-)";
-constexpr std::string_view k_cuda = R"(template <class T>
+constexpr std::string_view k_row_functions = R"(template <class T>
 __device__ inline T unroll_sum(T a, T b) { return a + b; }
 __device__ inline int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
 template <class T>
@@ -64,25 +50,6 @@ __device__ inline T unroll_max(T a, T b) { return a > b || a != a ? a : b; }
 UNROLL_ROW_REDUCTION(sum)
 UNROLL_ROW_REDUCTION(max)
 )";
-constexpr std::string_view k_glsl = R"(float unroll_sum(float a, float b) { return a + b; }
-int unroll_sum(int a, int b) { return int(uint(a) + uint(b)); }
-float unroll_max(float a, float b) { return a > b || isnan(a) ? a : b; }
-int unroll_max(int a, int b) { return a > b ? a : b; }
-)";
-
-// GLSL has neither templates nor token pasting.
-std::string glsl_reductions(const std::string& type) {
-  const std::string part = "unroll_" + type + "_part";
-  std::string text = "shared " + type + " " + part + "[256];\n";
-  for (const std::string kind : {"sum", "max"}) {
-    text += type + " unroll_row_" + kind + "(" + type + " x) {\n  const uint lane = gl_LocalInvocationID.x;\n";
-    text += "  " + part + "[lane] = x;\n  for (uint span = 128u; span > 0u; span /= 2u) {\n    barrier();\n";
-    text += "    if (lane < span) " + part + "[lane] = unroll_" + kind + "(" + part + "[lane], " + part;
-    text += "[lane + span]);\n  }\n  barrier();\n  const " + type + " all = " + part + "[0];\n";
-    text += "  barrier();\n  return all;\n}\n";
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -107,30 +74,15 @@ std::string literal(Dialect dialect, DType dtype, double value) {
   return single ? text + "f" : text;
 }
 
-std::string type_of(Dialect dialect, DType dtype) {
-  const std::string_view type = register_type(dialect, dtype);
-  if (type.empty()) refuse(dialect, std::string(dtype_name(dtype)));
-  return std::string(type);
-}
-
 std::string index_type(Dialect dialect, const PrintOptions& options) {
   const DialectWords& w = words(dialect);
-  if (!options.short_indices && w.index.empty()) refuse(dialect, "indices of 64 bits");
   return std::string(options.short_indices ? w.short_index : w.index);
 }
 
-std::string element_type(Dialect dialect, DType dtype, const PrintOptions& options) {
-  type_of(dialect, dtype);  // throws if unsupported
-  return is_small(dtype) && !options.small_types ? "uint" : std::string(memory_type(dialect, dtype));
-}
-
-std::string load_of(DType dtype, const std::string& buffer, const std::string& index, const PrintOptions& options) {
+std::string load_of(DType dtype, const std::string& buffer, const std::string& index) {
   const std::string element = buffer + "[" + index + "]";
   if (!is_small(dtype)) return element;
-  const std::string macro = std::string("UNROLL_LOAD_") + (dtype == DType::b8 ? "8" : "16");
-  const std::string bits =
-      options.small_types ? "uint(" + element + ")" : macro + "(" + buffer + ", " + index + ")";
-  return dtype == DType::b8 ? bits + " != 0u" : bits;
+  return "uint(" + element + ")" + (dtype == DType::b8 ? " != 0u" : "");
 }
 
 std::string key_of(const std::string& buffer, const std::string& index) {
@@ -138,22 +90,10 @@ std::string key_of(const std::string& buffer, const std::string& index) {
          " + 2])";
 }
 
-std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable,
-                     const PrintOptions& options) {
-  const bool truth = dtype == DType::b8;
-  const std::string bits = truth ? variable + " ? 1u : 0u" : variable;
-  if (is_small(dtype) && !options.small_types)
-    return std::string("UNROLL_STORE_") + (truth ? "8" : "16") + "(" + buffer + ", " + index + ", " + bits + ");";
+std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable) {
   const std::string element = buffer + "[" + index + "]";
-  if (!is_small(dtype)) return element + " = " + variable + ";";
-  return element + " = " + (truth ? "uint8_t(" : "uint16_t(") + bits + ");";
-}
-
-std::string glsl_buffer(std::size_t binding, const std::string& access, const std::string& type,
-                        const std::string& name) {
-  const std::string n = std::to_string(binding);
-  return "layout(std430, set = 0, binding = " + n + ") " + access + (access.empty() ? "" : " ") + "buffer B" + n +
-         " { " + type + " " + name + "[]; };\n";
+  if (dtype == DType::b8) return element + " = uint8_t(" + variable + " ? 1u : 0u);";
+  return element + " = " + (is_half(dtype) ? "uint16_t(" + variable + ")" : variable) + ";";
 }
 
 std::string KernelSizes::at(std::size_t k) const {
@@ -166,22 +106,20 @@ std::string KernelSizes::next(std::int64_t value) {
 std::string KernelSizes::cuda_struct(const std::string& kernel, const std::string& index) const {
   return "struct " + kernel + "_sizes { " + index + " sizes[" + std::to_string(values.size()) + "]; };\n";
 }
-std::string KernelSizes::glsl_block(std::size_t binding) const {
-  if (values.size() > k_push_sizes) return glsl_buffer(binding, "readonly", "uint", "sizes");
-  return "layout(push_constant) uniform Sizes { uint sizes[" + std::to_string(values.size()) + "]; };\n";
-}
-
 void check_short_indices(const Shape& shape, const Strides& strides, const PrintOptions& options) {
   constexpr std::int64_t end = std::int64_t{1} << 31;
   std::int64_t last = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[axis];
   if (options.short_indices && (last >= end || shape.elements() >= end))
     throw Error(ErrorKind::unsupported, "print_expression", "a shape of " + shape.text() + " needs indices of 64 bits");
 }
 
 std::string right_side(Dialect dialect, const Instruction& i) {
   const std::string_view text = formula(dialect, i.op, i.dtype, i.to);
-  if (text.empty()) refuse(dialect, std::string(op_info(i.op).name) + " on " + std::string(dtype_name(i.dtype)));
+  if (text.empty())
+    throw Error(ErrorKind::unsupported, "print_expression",
+                std::string(words(dialect).name) + " has no " + std::string(op_info(i.op).name) + " on " +
+                    std::string(dtype_name(i.dtype)));
   std::string result;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '$') {
@@ -192,8 +130,8 @@ std::string right_side(Dialect dialect, const Instruction& i) {
       case 'a': result += variable(i.a); break;
       case 'b': result += variable(i.b); break;
       case 'c': result += variable(i.c); break;
-      case 'T': result += type_of(dialect, i.dtype); break;
-      case 'R': result += type_of(dialect, result_dtype(i)); break;
+      case 'T': result += register_type(i.dtype); break;
+      case 'R': result += register_type(result_dtype(i)); break;
       case 'f': result += i.dtype == DType::f32 ? "f" : ""; break;
       default: throw Error(ErrorKind::internal, "print_expression", "a formula holds $" + std::string(1, text[at]));
     }
@@ -201,13 +139,6 @@ std::string right_side(Dialect dialect, const Instruction& i) {
   return result;
 }
 
-std::string print_row_prelude(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::cpp: return std::string(k_cpp);
-    case Dialect::cuda: return std::string(k_cuda);
-    case Dialect::glsl: return std::string(k_glsl) + glsl_reductions("float") + glsl_reductions("int");
-  }
-  return {};
-}
+std::string print_row_prelude() { return std::string(k_row_functions); }
 
 }  // namespace unroll::common

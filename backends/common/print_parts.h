@@ -13,38 +13,24 @@
 namespace unroll::common {
 
 struct PrintOptions {
-  // Use 32-bit indices: every index and offset of the caller is below 2^31. Otherwise 64 bits, which GLSL lacks.
+  // Use 32-bit indices: every index and offset of the caller is below 2^31. Otherwise 64 bits.
   bool short_indices = false;
-  // Buffers have 8-bit and 16-bit element types. Otherwise GLSL buffers hold words: loads extract elements, stores
-  // insert them with two atomics, and a buffer is a multiple of 4 bytes.
-  bool small_types = true;
-  // Row kernels in CUDA: bytes of arrays in shared memory. Further arrays lie in memory of the caller,
+  // Row kernels: bytes of arrays in shared memory. Further arrays lie in memory of the caller,
   // PrintedKernel::scratch_bytes for each block.
   std::size_t most_shared_bytes = std::numeric_limits<std::size_t>::max();
 };
 
-inline constexpr std::size_t k_push_sizes = 32;  // 128 bytes, which every Vulkan device has
-
 std::string variable(std::size_t r);  // name of a register: "v3"
 // Returns a literal that reads back as the same number.
 std::string literal(Dialect dialect, DType dtype, double value);
-// Returns the type of a register. Throws Error(unsupported) if the dialect lacks it.
-std::string type_of(Dialect dialect, DType dtype);
-// Returns the type of indices. Throws Error(unsupported) if the dialect lacks it.
 std::string index_type(Dialect dialect, const PrintOptions& options);
 
-// Returns the type of an element in a buffer. Throws as type_of.
-std::string element_type(Dialect dialect, DType dtype, const PrintOptions& options);
 // load_of returns the register value of element `index` of a buffer; store_of the statement that stores a register
 // there. In memory b8 has 8 and half formats have 16 bits.
-std::string load_of(DType dtype, const std::string& buffer, const std::string& index, const PrintOptions& options);
+std::string load_of(DType dtype, const std::string& buffer, const std::string& index);
 // The same for the key of draws, which begins at `index`.
 std::string key_of(const std::string& buffer, const std::string& index);
-std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable,
-                     const PrintOptions& options);
-// Returns "layout(...) readonly buffer B0 { float x0[]; };\n" and so on: bindings from 0.
-std::string glsl_buffer(std::size_t binding, const std::string& access, const std::string& type,
-                        const std::string& name);
+std::string store_of(DType dtype, const std::string& buffer, const std::string& index, const std::string& variable);
 
 // Run-time sizes of a kernel, and their text: "sizes[4]".
 struct KernelSizes {
@@ -52,7 +38,6 @@ struct KernelSizes {
   std::string at(std::size_t k) const;
   std::string next(std::int64_t value);
   std::string cuda_struct(const std::string& kernel, const std::string& index) const;
-  std::string glsl_block(std::size_t binding) const;
 
   Dialect dialect;
   std::vector<std::int64_t> values;
@@ -64,6 +49,6 @@ void check_short_indices(const Shape& shape, const Strides& strides, const Print
 std::string right_side(Dialect dialect, const Instruction& instruction);
 
 // Returns the text that precedes all row kernels of a file, after print_prelude.
-std::string print_row_prelude(Dialect dialect);
+std::string print_row_prelude();
 
 }  // namespace unroll::common

@@ -22,12 +22,14 @@ using Index = std::int64_t;
 bool is_reduction(Op op) { return op == Op::reduce_sum || op == Op::reduce_max; }
 bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
 
+constexpr const char* k_barrier = "    __syncthreads();\n";
+
 class RowPrinter {
  public:
-  RowPrinter(const Expression& expression, Dialect dialect, const PrintOptions& options)
-      : e_(expression), dialect_(dialect), options_(options), dtypes_(register_dtypes(expression)),
+  RowPrinter(const Expression& expression, const PrintOptions& options)
+      : e_(expression), options_(options), dtypes_(register_dtypes(expression)),
         columns_(register_columns(expression)), first_(expression.inputs.size() + expression.constants.size()),
-        index_(index_type(dialect, options)), sizes_(dialect, e_.inputs.size() + e_.results.size()) {
+        index_(index_type(Dialect::cuda, options)), sizes_(Dialect::cuda, e_.inputs.size() + e_.results.size()) {
     check_indices();
     loop_of_.assign(columns_.size(), -1);
     is_array_.assign(columns_.size(), false);
@@ -36,10 +38,8 @@ class RowPrinter {
 
   PrintedKernel kernel(const std::string& name) {
     sizes_.values[0] = n_rows();
-    const std::string rows = dialect_ == Dialect::cpp ? "  for (" + index_ + " row = begin; row < end; ++row) {\n"
-                                                      : rows_of_block();
-    const std::string inside = body(), end = dialect_ == Dialect::cpp ? "" : barrier();
-    return {head(name) + rows + inside + end + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
+    const std::string rows = rows_of_block(), inside = body();
+    return {head(name) + rows + inside + k_barrier + "  }\n}\n", sizes_.values, scratch_bytes(), shared_bytes()};
   }
 
  private:
@@ -75,30 +75,18 @@ class RowPrinter {
   // ---- text
 
   std::string head(const std::string& name) const {
-    switch (dialect_) {
-      case Dialect::cpp:
-        return "extern \"C\" void " + name + "(" + parameters() + "const " + index_ + "* sizes, " + index_ +
-               " begin, " + index_ + " end) {\n" + arrays("  ");
-      case Dialect::cuda:
-        return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
-               (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays("  __shared__ ");
-      case Dialect::glsl:
-        return "layout(local_size_x = 256) in;\n" + buffers() + arrays("shared ") + "void main() {  // " + name +
-               "\n";
-    }
-    return {};
+    return sizes_.cuda_struct(name, index_) + "extern \"C\" __global__ void " + name + "(" + parameters() +
+           (scratch_bytes() > 0 ? "char* scratch, " : "") + name + "_sizes n) {\n" + arrays();
   }
   // Prints the head of the loop over a block's rows. One block computes all rows of a sum.
   std::string rows_of_block() {
-    const bool cuda = dialect_ == Dialect::cuda;
     const auto head = [&](const std::string& name, const std::string& end) {
-      return "for (" + index_ + " " + name + " = " + (cuda ? "blockIdx.x" : "gl_WorkGroupID.x") + "; " + name + " < " +
-             end + "; " + name + " += " + (cuda ? "gridDim.x" : "gl_NumWorkGroups.x") + ")";
+      return "for (" + index_ + " " + name + " = blockIdx.x; " + name + " < " + end + "; " + name + " += gridDim.x)";
     };
     if (e_.sum_rows == 0) return "  " + head("row", sizes_.at(0)) + " {\n";
     const std::string size = sum_rows();
     return "  " + head("sum", sizes_.next(n_rows() / e_.sum_rows)) + "\n  for (" + index_ + " row = sum * " + size +
-           "; row < (sum + 1" + (cuda ? "" : "u") + ") * " + size + "; ++row) {\n";
+           "; row < (sum + 1) * " + size + "; ++row) {\n";
   }
   Index n_rows() const { return e_.shape.removed(e_.shape.rank() - 1).elements(); }
   std::string sum_rows() { return named("sum rows", e_.sum_rows); }
@@ -108,8 +96,6 @@ class RowPrinter {
     if (is_new) found->second = sizes_.next(value);
     return found->second;
   }
-  std::string zero() const { return dialect_ == Dialect::glsl ? "0u" : "0"; }
-  std::string element(DType dtype) const { return element_type(dialect_, dtype, options_); }
   void check_indices() const {
     const Shape& s = e_.shape;
     for (const auto& input : e_.inputs)
@@ -120,26 +106,18 @@ class RowPrinter {
   std::string parameters() const {
     std::string text;
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      text += "const " + element(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
-    for (std::size_t k = 0; k < e_.results.size(); ++k) text += element(result(k)) + "* y" + std::to_string(k) + ", ";
+      text += "const " + memory_type(dtypes_[i]) + "* x" + std::to_string(i) + ", ";
+    for (std::size_t k = 0; k < e_.results.size(); ++k)
+      text += memory_type(result(k)) + "* y" + std::to_string(k) + ", ";
     return text;
   }
-  std::string buffers() const {
-    std::string text;
-    const std::size_t n = e_.inputs.size();
-    for (std::size_t i = 0; i < n; ++i)
-      text += glsl_buffer(i, "readonly", element(dtypes_[i]), "x" + std::to_string(i));
-    for (std::size_t k = 0; k < e_.results.size(); ++k)
-      text += glsl_buffer(n + k, "", element(result(k)), "y" + std::to_string(k));
-    return text + sizes_.glsl_block(n + e_.results.size());
-  }
-  std::string arrays(const std::string& how) const {
+  std::string arrays() const {
     std::string text;
     for (std::size_t r = first_; r < columns_.size(); ++r) {
       if (!is_array_[r]) continue;
-      const std::string type = type_of(dialect_, dtypes_[r]), n = std::to_string(capacity(columns_[r]));
+      const std::string type = register_type(dtypes_[r]), n = std::to_string(capacity(columns_[r]));
       const std::string place = std::to_string(scratch_bytes()) + " + " + std::to_string(scratch_place(r));
-      if (!is_in_scratch(r)) text += how + type + " r" + std::to_string(r) + "[" + n + "];\n";
+      if (!is_in_scratch(r)) text += "  __shared__ " + type + " r" + std::to_string(r) + "[" + n + "];\n";
       else
         text += "  " + type + "* const r" + std::to_string(r) + " = (" + type +
                 "*)(scratch + (long long)blockIdx.x * " + place + ");\n";
@@ -148,10 +126,10 @@ class RowPrinter {
   }
   // Bytes of an array of registers (words or f64). Small arrays are placed in shared memory first.
   std::size_t array_bytes(std::size_t r) const {
-    return static_cast<std::size_t>(capacity(columns_[r])) * (dtypes_[r] == DType::f64 ? 8 : 4);
+    return capacity(columns_[r]) * (dtypes_[r] == DType::f64 ? 8 : 4);
   }
   bool is_in_scratch(std::size_t r) const {
-    if (dialect_ != Dialect::cuda || !is_array_[r]) return false;
+    if (!is_array_[r]) return false;
     std::size_t before = 0;
     for (std::size_t o = first_; o < columns_.size(); ++o)
       if (is_array_[o] && std::pair(array_bytes(o), o) <= std::pair(array_bytes(r), r)) before += array_bytes(o);
@@ -181,12 +159,12 @@ class RowPrinter {
   std::string offset(std::size_t operand, const Strides& strides) {
     std::string text = "    const " + index_ + " o" + std::to_string(operand) + " = " + sizes_.at(1 + operand);
     for (int axis = 0; axis < e_.shape.rank() - 1; ++axis)
-      if (const Index stride = strides[static_cast<std::size_t>(axis)]; stride != 0 && e_.shape[axis] > 1)
+      if (const Index stride = strides[axis]; stride != 0 && e_.shape[axis] > 1)
         text += " + d" + std::to_string(axis) + " * " + sizes_.next(stride);
     return text + ";\n";
   }
   std::string place(std::size_t operand, const Strides& strides, const std::string& column) {
-    const Index inner = strides[static_cast<std::size_t>(e_.shape.rank() - 1)];
+    const Index inner = strides[e_.shape.rank() - 1];
     const std::string from = "o" + std::to_string(operand);
     if (inner == 0) return from;
     return from + (inner == 1 ? " + " + column : " + (" + column + ") * " + sizes_.next(inner));
@@ -222,51 +200,39 @@ class RowPrinter {
     return loaded(r, column);
   }
   std::string loaded(std::size_t input, const std::string& column) {
-    return load_of(dtypes_[input], "x" + std::to_string(input), place(input, e_.inputs[input].strides, column),
-                   options_);
+    return load_of(dtypes_[input], "x" + std::to_string(input), place(input, e_.inputs[input].strides, column));
   }
   std::string declaration(std::size_t r, const std::string& indent, const std::string& value) const {
-    return indent + "const " + type_of(dialect_, dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
+    return indent + "const " + register_type(dtypes_[r]) + " " + variable(r) + " = " + value + ";\n";
   }
   std::string store(std::size_t k, const std::string& indent, const std::string& column) {
     const auto& result_k = e_.results[k];
     const std::size_t operand = e_.inputs.size() + k;
     const std::string from = variable(result_k.from), y = "y" + std::to_string(k);
     if (!result_k.sums) {
-      const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from, options_);
+      const std::string stored = store_of(result(k), y, place(operand, result_k.strides, column), from);
       return indent + "{ " + stored + " }\n";
     }
-    const std::string nothing = literal(dialect_, result(k), 0), first = "row % " + sum_rows() + " == " + zero();
+    const std::string nothing = literal(Dialect::cuda, result(k), 0), first = "row % " + sum_rows() + " == 0";
     const std::string at = y + "[o" + std::to_string(operand) + " + " + column + "]";
     return indent + at + " = unroll_sum(" + first + " ? " + nothing + " : " + at + ", " + from + ");\n";
   }
-  std::string first_lane() const {
-    if (dialect_ == Dialect::cpp) return "";
-    return dialect_ == Dialect::cuda ? "if (threadIdx.x == 0) " : "if (gl_LocalInvocationID.x == 0u) ";
-  }
   std::string loop_head(Index n) {
-    const std::string begin = dialect_ == Dialect::cpp    ? "0"
-                              : dialect_ == Dialect::cuda ? "threadIdx.x"
-                                                          : "gl_LocalInvocationID.x";
-    const std::string step = dialect_ == Dialect::cpp ? "1" : dialect_ == Dialect::cuda ? "blockDim.x" : "256u";
-    return "    for (" + index_ + " c = " + begin + "; c < " + columns(n) + "; c += " + step + ") {\n";
-  }
-  std::string barrier() const {
-    return dialect_ == Dialect::cpp ? "" : dialect_ == Dialect::cuda ? "    __syncthreads();\n" : "    barrier();\n";
+    return "    for (" + index_ + " c = threadIdx.x; c < " + columns(n) + "; c += blockDim.x) {\n";
   }
 
   std::string body() {
     std::string text = coordinates();
     for (std::size_t i = 0; i < e_.inputs.size(); ++i)
-      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, zero()));
+      if (columns_[i] == 1) text += declaration(i, "    ", loaded(i, "0"));
     for (std::size_t k = 0; k < e_.constants.size(); ++k) {
       const auto& [dtype, value] = e_.constants[k];
-      text += declaration(e_.inputs.size() + k, "    ", literal(dialect_, dtype, value));
+      text += declaration(e_.inputs.size() + k, "    ", literal(Dialect::cuda, dtype, value));
     }
     for (const Loop& loop : loops_) text += loop.columns == 0 ? of_row(loop) : of_columns(loop);
     for (std::size_t k = 0; k < e_.results.size(); ++k) {
       const std::size_t r = e_.results[k].from;
-      if (columns_[r] == 1) text += "    " + store(k, first_lane(), zero());
+      if (columns_[r] == 1) text += "    " + store(k, "if (threadIdx.x == 0) ", "0");
       else if (r < first_)
         text += loop_head(columns_[r]) + declaration(r, "      ", loaded(r, "c")) + store(k, "      ", "c") + "    }\n";
     }
@@ -289,7 +255,7 @@ class RowPrinter {
       if (is_reduction(i.op)) {
         const std::string sum = "s" + std::to_string(r), kind = i.op == Op::reduce_sum ? "sum" : "max";
         before +=
-            "    " + type_of(dialect_, i.dtype) + " " + sum + " = " + literal(dialect_, i.dtype, nothing(i)) + ";\n";
+            "    " + register_type(i.dtype) + " " + sum + " = " + literal(Dialect::cuda, i.dtype, nothing(i)) + ";\n";
         inside += "      " + sum + " = unroll_" + kind + "(" + sum + ", " + variable(i.a) + ");\n";
         after += declaration(r, "    ", "unroll_row_" + kind + "(" + sum + ")");
         continue;
@@ -300,7 +266,7 @@ class RowPrinter {
       for (std::size_t k = 0; k < e_.results.size(); ++k)
         if (e_.results[k].from == r && columns_[r] > 1) inside += store(k, "      ", "c");
     }
-    return before + loop_head(loop.columns) + inside + "    }\n" + (writes ? barrier() : "") + after;
+    return before + loop_head(loop.columns) + inside + "    }\n" + (writes ? k_barrier : "") + after;
   }
   static double nothing(const Instruction& i) {
     if (i.op == Op::reduce_sum) return 0;
@@ -308,7 +274,7 @@ class RowPrinter {
   }
   std::string value_of(std::size_t r) {
     const Instruction& i = instruction(r);
-    const std::string column = columns_[r] == 1 ? zero() : "c";
+    const std::string column = columns_[r] == 1 ? "0" : "c";
     switch (i.op) {
       case Op::broadcast: return variable(i.a);
       case Op::slice: return stored(i.a, column + " + " + sizes_.next(i.first));
@@ -316,12 +282,11 @@ class RowPrinter {
         const std::string n = columns(columns_[i.a]);
         return "c < " + n + " ? " + stored(i.a, "c") + " : " + stored(i.b, "c - " + n);
       }
-      default: return right_side(dialect_, i);
+      default: return right_side(Dialect::cuda, i);
     }
   }
 
   const Expression& e_;
-  Dialect dialect_;
   PrintOptions options_;
   std::vector<DType> dtypes_;
   std::vector<Index> columns_;
@@ -336,9 +301,8 @@ class RowPrinter {
 
 }  // namespace
 
-PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
-                               const PrintOptions& options) {
-  return RowPrinter(expression, dialect, options).kernel(name);
+PrintedKernel print_row_kernel(const Expression& expression, const std::string& name, const PrintOptions& options) {
+  return RowPrinter(expression, options).kernel(name);
 }
 
 }  // namespace unroll::common

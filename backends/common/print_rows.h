@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a row expression for a compiler.
+// Prints a row expression as CUDA C++.
 #pragma once
 
 #include <string>
@@ -12,16 +12,13 @@
 namespace unroll::common {
 
 // A complete kernel and its run-time sizes; results overlap nothing. Values that other columns need, or that are needed
-// after a reduction, are arrays of one row. They are on the stack in C++, else in memory that the threads of a row
-// share. An array exceeds the row by at most an eighth of the next power of two, or by 15 elements. Expressions with
-// equal array sizes and equal widths in the same places have the same text. Constants are literals, so a mean has one
-// text per number of columns. sizes[0] is the number of rows; the other sizes and I are those of print_kernel.
-//   C++   extern "C" void name(const T* x0, ..., T* y0, ..., const I* sizes, I begin, I end): rows begin .. end-1
-//   CUDA  extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n): any grid of one dimension; a
-//         block of at most 1,024 threads shares a row; with scratch_bytes, a parameter char* comes before n
-//   GLSL  main, any number of workgroups of 256, which share a row; buffers and sizes as in print_kernel
-// Throws Error(unsupported) as print_kernel.
-PrintedKernel print_row_kernel(const Expression& expression, Dialect dialect, const std::string& name,
-                               const PrintOptions& options = {});
+// after a reduction, are arrays of one row, in memory that the threads of a row share. An array exceeds the row by at
+// most an eighth of the next power of two, or by 15 elements. Expressions with equal array sizes and equal widths in
+// the same places have the same text. Constants are literals, so a mean has one text per number of columns. sizes[0] is
+// the number of rows; the other sizes and I are those of print_kernel.
+//   extern "C" __global__ void name(const T* x0, ..., T* y0, ..., name_sizes n)
+// Grids have one dimension and any size; a block of at most 1,024 threads shares a row. With scratch_bytes, a parameter
+// char* comes before n. Throws Error(unsupported) as print_kernel.
+PrintedKernel print_row_kernel(const Expression& expression, const std::string& name, const PrintOptions& options = {});
 
 }  // namespace unroll::common

@@ -10,7 +10,7 @@ Strides broadcast_strides(const Shape& from, const Shape& to) {
   std::int64_t stride = 1;
   for (int i = from.rank() - 1; i >= 0; --i) {
     const int axis = to.rank() - from.rank() + i;
-    strides[static_cast<std::size_t>(axis)] = from[i] == 1 ? 0 : stride;
+    strides[axis] = from[i] == 1 ? 0 : stride;
     stride *= from[i];
   }
   return strides;

@@ -14,7 +14,7 @@ Walk walk_of(const Shape& shape, const Strides& strides) {
   bool dense = true, scalar = true;
   std::int64_t inner = 1;
   for (int axis = shape.rank() - 1; axis >= 0; inner *= shape[axis--]) {
-    const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+    const std::int64_t stride = strides[axis];
     if (shape[axis] == 1) continue;
     dense = dense && stride == inner;
     scalar = scalar && stride == 0;
@@ -30,8 +30,7 @@ Expression simplified(const Expression& e) {
     if (e.shape[axis] == 1) continue;
     bool joins = !axes.empty();
     for (const Strides* strides : operands_of(e))
-      joins = joins && (*strides)[static_cast<std::size_t>(axes.back())] ==
-                           (*strides)[static_cast<std::size_t>(axis)] * e.shape[axis];
+      joins = joins && (*strides)[axes.back()] == (*strides)[axis] * e.shape[axis];
     if (joins) {
       sizes.back() *= e.shape[axis];
       axes.back() = axis;
@@ -43,7 +42,7 @@ Expression simplified(const Expression& e) {
   simple.shape = Shape(std::span<const std::int64_t>(sizes));
   const auto kept = [&](const Strides& strides) {
     Strides out{};
-    for (std::size_t k = 0; k < axes.size(); ++k) out[k] = strides[static_cast<std::size_t>(axes[k])];
+    for (std::size_t k = 0; k < axes.size(); ++k) out[k] = strides[axes[k]];
     return out;
   };
   for (auto& input : simple.inputs) input.strides = kept(input.strides);

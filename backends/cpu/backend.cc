@@ -21,6 +21,7 @@ class CpuBackend final : public HostBackend {
       : chooses_(options.threads == 0), pool_(options.threads > 0 ? options.threads : available_cores()) {
     state_.schedule = find_schedule(common::specific_option(options, "schedule"));
     prepare(state_, pool_, options);
+    capabilities_ = program_capabilities(pool_.size());
     capabilities_.name = "cpu";
     capabilities_.device = counted(pool_.size(), "thread") + ", " + instruction_set();
     if (const char* by = bf16_instructions()) capabilities_.device += std::string(", bf16 by ") + by;
@@ -29,16 +30,8 @@ class CpuBackend final : public HostBackend {
       capabilities_.name += ":openblas";
       capabilities_.device += ", large products by OpenBLAS " + state_.blas->release + " for " + state_.blas->core;
     }
-    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
-    capabilities_.flushes_denormals = true;
     capabilities_.lengths = LengthsForm::packed;
-    capabilities_.fuses = true;
-    capabilities_.groups_rows = capabilities_.rows_in_place = true;
-    capabilities_.one_arena = true;
-    capabilities_.views = true;
-    capabilities_.lanes = pool_.size();
-    capabilities_.threads = pool_.size();
-    capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
+    capabilities_.rows_in_place = true;
   }
 
   const Capabilities& describe() const override { return capabilities_; }

@@ -30,6 +30,16 @@ void prepare(BackendState& state, ThreadPool& pool, const BackendOptions& option
   if (state.predicts) state.machine = measure_machine({pool.size(), [&](const Work& work) { pool.run(work); }});
 }
 
+// The capabilities of programs on this number of threads.
+inline Capabilities program_capabilities(int threads) {
+  Capabilities c;
+  c.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
+  c.flushes_denormals = c.fuses = c.groups_rows = c.one_arena = c.views = true;
+  c.lanes = c.threads = threads;
+  c.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
+  return c;
+}
+
 // Numbers of threads on which a plan may run. All give the same bits.
 struct ThreadWays {
   int usual = 1;

@@ -71,7 +71,7 @@ struct Weights {
   uint64_t byte_order, hash;
 $DECLARED};
 static_assert(sizeof(Weights) == $SIZE, "this compiler lays out arrays in another way than the file of weights");
-// What is wrong with weights in memory, or nullptr. The hash is FNV-1a over the declarations above and the arrays.
+// The error in weights in memory, or nullptr. The hash is FNV-1a over the declarations above and the arrays.
 inline const char* unroll_wrong(const void* data, std::size_t size) {
   if (!data || size != sizeof(Weights))
     return "the weights must have $SIZE bytes: the file is cut, or was written with another header";

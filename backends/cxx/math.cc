@@ -7,8 +7,7 @@ namespace unroll::cxx {
 // -ffast-math lets a compiler rearrange sums and forget NaN. The whole part of an exponent passes through bits, so no
 // compiler can cancel the number that it is rounded by; the other sums lose digits only. Clang turns the rearranging
 // off by a pragma, which other compilers warn about, and GCC has a barrier.
-std::string math_functions() {
-  return R"cpp(#ifdef __clang__
+const std::string_view k_math_functions = R"cpp(#ifdef __clang__
 #define UNROLL_KEEP_ORDER _Pragma("clang fp reassociate(off)")
 #else
 #define UNROLL_KEEP_ORDER
@@ -69,6 +68,5 @@ inline float unroll_sigmoid(float x) {  // with z = e^-|x|: 1 / (1 + z), or z / 
 }
 #undef UNROLL_KEEP_ORDER
 )cpp";
-}
 
 }  // namespace unroll::cxx

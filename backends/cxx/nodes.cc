@@ -52,11 +52,11 @@ void pointwise(const At& at) {
   at.source.loops(e.shape, [&](const std::vector<std::string>& names) {
     const auto load = [&](std::size_t i) {
       const std::string index = from[i].index(index_text(names, e.inputs[i].strides));
-      return common::load_of(e.inputs[i].dtype, from[i].array, index, {});
+      return common::load_of(e.inputs[i].dtype, from[i].array, index);
     };
     const auto store = [&](std::size_t k, const std::string& variable) {
       const std::string index = to[k].index(index_text(names, e.results[k].strides));
-      return common::store_of(to[k].dtype, to[k].array, index, variable, {});
+      return common::store_of(to[k].dtype, to[k].array, index, variable);
     };
     at.source.body += common::print_statements(e, Dialect::cpp, {load, store}, "      ");
   });
@@ -66,14 +66,14 @@ void same_elements(const At& at) { at.source.place({at.id, 0}, at.from(0)); }
 
 void print_slice(const At& at) {
   const Strides whole = common::dense_strides(at.type(0).shape);
-  const Index first = at.node.attributes.get<Index>("start") * whole[static_cast<std::size_t>(axis_of(at.node))];
+  const Index first = at.node.attributes.get<Index>("start") * whole[axis_of(at.node)];
   copy(at, at.shape(), at.from(0), whole, first, at.to(), common::dense_strides(at.shape()), 0);
 }
 void print_transpose(const At& at) {
   const Strides own = common::dense_strides(at.type(0).shape);
   const Ints& order = at.node.attributes.get<Ints>("permutation");
   Strides read{};
-  for (std::size_t k = 0; k < order.size(); ++k) read[k] = own[static_cast<std::size_t>(order[k])];
+  for (std::size_t k = 0; k < order.size(); ++k) read[k] = own[order[k]];
   copy(at, at.shape(), at.from(0), read, 0, at.to(), common::dense_strides(at.shape()), 0);
 }
 void print_broadcast(const At& at) {
@@ -88,7 +88,7 @@ void print_pad(const At& at) {
   const Place to = at.to();
   fill(at, to, "0");
   copy(at, at.type(0).shape, at.from(0), common::dense_strides(at.type(0).shape), 0, to, whole,
-       at.node.attributes.get<Index>("low") * whole[static_cast<std::size_t>(axis_of(at.node))]);
+       at.node.attributes.get<Index>("low") * whole[axis_of(at.node)]);
 }
 void print_concat(const At& at) {
   const Strides whole = common::dense_strides(at.shape());
@@ -96,8 +96,7 @@ void print_concat(const At& at) {
   Index first = 0;
   for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
     const Shape& part = at.type(i).shape;
-    copy(at, part, at.from(i), common::dense_strides(part), 0, to, whole,
-         first * whole[static_cast<std::size_t>(axis_of(at.node))]);
+    copy(at, part, at.from(i), common::dense_strides(part), 0, to, whole, first * whole[axis_of(at.node)]);
     first += part[static_cast<int>(axis_of(at.node))];
   }
 }
@@ -108,7 +107,7 @@ Strides reduced_strides(const Shape& from, const Ints& axes) {
   Index stride = 1;
   for (int axis = from.rank() - 1; axis >= 0; --axis) {
     if (std::find(axes.begin(), axes.end(), axis) != axes.end()) continue;
-    strides[static_cast<std::size_t>(axis)] = stride;
+    strides[axis] = stride;
     stride *= from[axis];
   }
   return strides;
@@ -134,9 +133,9 @@ void print_argmax(const At& at) {
   const Place x = at.from(0), y = at.to();
   fill(at, y, "0");
   at.source.loops(from, [&](const std::vector<std::string>& names) {
-    const std::string to = y.at(index_text(names, written)), d = names[static_cast<std::size_t>(axis)];
+    const std::string to = y.at(index_text(names, written)), d = names[axis];
     std::vector<std::string> best = names;
-    best[static_cast<std::size_t>(axis)] = to;
+    best[axis] = to;
     const std::string v = x.at(index_text(names, read)), most = x.at(index_text(best, read));
     at.source.line("  if (" + v + " > " + most + " || (" + v + " != " + v + " && " + most + " == " + most + ")) " + to +
                    " = " + d + ";");
@@ -145,7 +144,7 @@ void print_argmax(const At& at) {
 
 void print_iota(const At& at) {
   const Place to = at.to();
-  const auto axis = static_cast<std::size_t>(axis_of(at.node));
+  const std::size_t axis = axis_of(at.node);
   at.source.loops(at.shape(), [&](const std::vector<std::string>& names) {
     at.source.line("  " + to.at(index_text(names, common::dense_strides(at.shape()))) + " = " + names[axis] + ";");
   });

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the printer of C++ sources consists of.
+// Parts of the printer of C++ sources.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/common/expression.h"
@@ -15,7 +16,7 @@ namespace unroll::cxx {
 
 using Index = std::int64_t;
 
-// Where the elements of a value lie: an array of the class, or of constants, from an element on.
+// The place of a value: an array of the class, or of constants, from an element on.
 struct Place {
   std::string array;
   Index offset = 0;
@@ -88,11 +89,10 @@ class Source {
 
 // "3 * d0 + d1"; "0" when nothing moves.
 std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset = 0);
-std::string memory_type(DType dtype);  // of an element
 
 void print_node(Source& source, std::int32_t node);
 void print_product(Source& source, std::int32_t node);
-std::string math_functions();     // unroll_exp, unroll_tanh, unroll_sigmoid, in f32
+extern const std::string_view k_math_functions;  // unroll_exp, unroll_tanh, unroll_sigmoid, in f32
 std::string product_functions();  // what print_product calls
 
 }  // namespace unroll::cxx

@@ -32,10 +32,10 @@ Index panel_of(Index n) { return std::min(n, k_panel); }
 // [panels][K][panel], the columns behind N zero.
 std::vector<float> packed(const Tensor& weight, const Product& p) {
   const Index width = panel_of(p.n), panels = (p.n + width - 1) / width;
-  std::vector<float> all(static_cast<std::size_t>(panels * p.k * width));
+  std::vector<float> all(panels * p.k * width);
   for (Index k = 0; k < p.k; ++k)
     for (Index n = 0; n < p.n; ++n)
-      all[static_cast<std::size_t>((n / width * p.k + k) * width + n % width)] =
+      all[(n / width * p.k + k) * width + n % width] =
           static_cast<float>(weight.at(p.transpose_b ? n * p.k + k : k * p.n + n));
   return all;
 }
@@ -54,7 +54,7 @@ Weights print_weights(Source& source, const Tensor& weight, const Product& p, We
   }
   // The largest weight of a column is 127.
   const Index width = panel_of(p.n);
-  std::vector<float> scales(static_cast<std::size_t>(p.n));
+  std::vector<float> scales(p.n);
   const auto column = [&](std::size_t i) {
     const auto at = static_cast<Index>(i);
     return static_cast<std::size_t>(at / (p.k * width) * width + at % width);

@@ -22,8 +22,6 @@ const char* array_of(DType dtype) {
 
 }  // namespace
 
-std::string memory_type(DType dtype) { return std::string(common::memory_type(common::Dialect::cpp, dtype)); }
-
 std::string index_text(const std::vector<std::string>& names, const common::Strides& strides, Index offset) {
   std::string text;
   const auto add = [&](const std::string& term) { text += (text.empty() ? "" : " + ") + term; };
@@ -95,7 +93,7 @@ class File {
 
  private:
   static std::string n(Index i) { return std::to_string(i); }
-  // Of elements of an argument to a port.
+  // Copies elements of an argument to a port.
   void copy(const std::string& from, Index first, const Port& to) {
     source_.line("for (int e = 0; e < " + n(to.elements) + "; ++e) " + to.place.at("e") + " = " + from + "[" +
                  (first == 0 ? "" : n(first) + " + ") + "e];");
@@ -133,7 +131,7 @@ class File {
     const auto& w = common::words(common::Dialect::cpp);
     const auto [first, size] = states();
     std::string text = "// " + title + "\n#pragma once\n\n" + std::string(w.includes) + source_.constants.includes() +
-                       "\nnamespace unroll_" + name + " {\n\n" + std::string(w.prelude) + math_functions() +
+                       "\nnamespace unroll_" + name + " {\n\n" + std::string(w.prelude).append(k_math_functions) +
                        product_functions() + "\n" + source_.constants.definitions() + "\n";
     text += "class " + name + " {\n public:\n  static constexpr int lanes = " + n(lanes) + ", inputs = " + n(inputs) +
             ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n" + source_.constants.members(name);
@@ -146,7 +144,7 @@ class File {
             source_.constants.private_members();
     for (const DType dtype : {DType::f32, DType::i32, DType::b8})
       if (const Index size_of = source_.size(dtype); size_of > 0)
-        text += "  alignas(64) " + memory_type(dtype) + " " + array_of(dtype) + "[" + n(size_of) + "] = {};\n";
+        text += "  alignas(64) " + common::memory_type(dtype) + " " + array_of(dtype) + "[" + n(size_of) + "] = {};\n";
     return text + "};\n\n}  // namespace unroll_" + name + "\n\nusing unroll_" + name + "::" + name + ";\n";
   }
 

@@ -15,23 +15,20 @@ namespace {
 using common::Region;
 using common::touch;
 
-// Whether a part of a concatenation is computed where it belongs.
+// True if a part of a concatenation is computed at its place there.
 bool is_in_place(const Plan& plan, ValueId part, ValueId whole, int axis, std::int64_t first) {
   const auto& of = [&](ValueId id) -> const Storage& {
-    return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return plan.storage[id.node][id.output];
   };
   const Storage &a = of(part), &b = of(whole);
   const Ints from = common::strides_of(plan, part), to = common::strides_of(plan, whole);
-  const std::size_t distance = static_cast<std::size_t>(first * to[static_cast<std::size_t>(axis)]) *
-                               dtype_bytes(plan.graph->type(part).dtype);
+  const std::size_t distance = first * to[axis] * dtype_bytes(plan.graph->type(part).dtype);
   if (a.place != b.place || a.index != b.index || a.offset != b.offset + distance) return false;
   const Shape& shape = plan.graph->type(part).shape;
   for (int k = 0; k < shape.rank(); ++k)  // of size 1: any stride will do
-    if (shape[k] != 1 && from[static_cast<std::size_t>(k)] != to[static_cast<std::size_t>(k)]) return false;
+    if (shape[k] != 1 && from[k] != to[k]) return false;
   return true;
 }
-
-bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
 
 class Finder {
  public:
@@ -70,7 +67,7 @@ class Finder {
     return std::all_of(node.outputs.begin(), node.outputs.end(),
                        [&](const Type& type) { return type.shape.elements() == n; });
   }
-  // Whether nothing before the epilogue has to come after `node`, but for the copies that wait too.
+  // True if nothing before the epilogue must come after `node`, except copies that wait too.
   bool may_wait(std::int32_t node, const Joined& joined) const {
     const auto waits = [&](std::int32_t n) {
       return std::any_of(joined.kept.begin(), joined.kept.end(), [&](const auto& copy) { return copy.first == n; });
@@ -86,7 +83,7 @@ class Finder {
       return each.node == node && touch(reads, task(each.concat).writes);
     });
   }
-  const common::Task& task(std::int32_t node) const { return hazards_.tasks[static_cast<std::size_t>(node)]; }
+  const common::Task& task(std::int32_t node) const { return hazards_.tasks[node]; }
 
   std::optional<Joined> of_reader(std::int32_t product, const ProductGates& gates) const {
     Joined joined{product, -1, {}, static_cast<int>(gates.gates)};
@@ -103,7 +100,7 @@ class Finder {
       const bool is_gate = shape.elements() == elements && shape == node.outputs[0].shape;
       if (read.node == joined.epilogue) {
         if (!is_gate) return std::nullopt;
-        joined.gates[static_cast<std::size_t>(read.operand)] = static_cast<int>(read.gate);
+        joined.gates[read.operand] = static_cast<int>(read.gate);
       } else if (!is_copy(read.value.node)) {
         joined.stores = true;
       }
@@ -137,7 +134,7 @@ class Finder {
     const int state = static_cast<int>(output - outputs.begin());
     if (output == outputs.end() || state >= loop_.n_states || std::count_if(output, outputs.end(), is_value) != 1)
       return std::nullopt;
-    const ValueId input = graph_.inputs()[static_cast<std::size_t>(state)].value;
+    const ValueId input = graph_.inputs()[state].value;
     Joined joined{.product = product, .state = state};
     for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph_.nodes().size()); ++n)
       for (const ValueId& id : graph_.node(n).inputs) {
@@ -155,21 +152,21 @@ class Finder {
     for (const ValueId& id : node.inputs) joined.gates.push_back(id == input ? 0 : -1);
     return reads_stay(product) && is_last(product, value.node) ? std::optional(joined) : std::nullopt;
   }
-  // Whether nothing of this step but `maker` has to come after the node: what it reads is there until the next step.
+  // True if nothing of this step but `maker` must come after the node: its operands remain until the next step.
   bool is_last(std::int32_t node, std::int32_t maker) const {
     return std::none_of(hazards_.edges.begin(), hazards_.edges.end(), [&](const auto& edge) {
       return edge.first == node && edge.second != maker &&
              edge.second < static_cast<std::int32_t>(graph_.nodes().size());
     });
   }
-  // Whether the next step leaves the operands of a product alone: it overwrites the states that this step read, and
-  // outputs that the loop does not keep.
+  // True if the next step keeps the operands of a product. It overwrites the states that this step read, and outputs
+  // that the loop does not keep.
   bool reads_stay(std::int32_t product) const {
-    for (const Region& region : hazards_.tasks[static_cast<std::size_t>(product)].reads) {
+    for (const Region& region : hazards_.tasks[product].reads) {
       const auto [place, index] = region.space;
       if (place == Storage::Place::input && index < loop_.n_states) return false;
       const bool is_stack = place == Storage::Place::output && index >= loop_.n_states;
-      if (is_stack && !loop_.stored[static_cast<std::size_t>(index)]) return false;
+      if (is_stack && !loop_.stored[index]) return false;
     }
     return true;
   }
@@ -181,6 +178,8 @@ class Finder {
 };
 
 }  // namespace
+
+bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
 
 std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,
                                     const std::vector<JoinedConcat>& concats) {
@@ -208,7 +207,7 @@ std::vector<JoinedConcat> joined_concats(const Plan& plan, const common::Hazards
   std::vector<JoinedConcat> all;
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(plan.graph->nodes().size()); ++n) {
     const Node& node = plan.graph->node(n);
-    const auto& writes = hazards.tasks[static_cast<std::size_t>(n)].writes;
+    const auto& writes = hazards.tasks[n].writes;
     if (node.op != Op::concat || writes.empty()) continue;
     JoinedConcat joined{n};
     const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
@@ -225,7 +224,7 @@ std::vector<JoinedConcat> joined_concats(const Plan& plan, const common::Hazards
     if (!joins || joined.node < 0) continue;
     // Nothing between the two uses the memory, and the node itself neither.
     for (const auto& [a, b] : hazards.edges) joins = joins && (b != n || a <= joined.node);
-    const common::Task& task = hazards.tasks[static_cast<std::size_t>(joined.node)];
+    const common::Task& task = hazards.tasks[joined.node];
     if (joins && !touch(task.reads, writes) && !touch(task.writes, writes)) all.push_back(std::move(joined));
   }
   return all;

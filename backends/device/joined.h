@@ -11,6 +11,8 @@
 
 namespace unroll::device {
 
+bool is_pointwise(const Node& node);  // elementwise or fused
+
 struct Joined {
   std::int32_t product = -1, epilogue = -1;  // nodes
   std::vector<int> gates = {};  // [operand of the epilogue] the gate of the product that it is; -1: another value
@@ -27,11 +29,12 @@ struct Joined {
   std::vector<Joined> otherwise = {};  // in one step, for kernels that cannot do this
 };
 
-// Of the loop whose body a plan is; none: no loop.
+// Outputs of the loop whose body a plan is; without states and outputs: no loop.
 struct LoopOutputs {
   int n_states = 0;
   std::vector<bool> stored = {};  // [output] of the loop
 };
+LoopOutputs loop_outputs(const Plan& plan, std::int32_t scan);
 
 // Parts of a concatenation that one elementwise node computes and has in other places too: it stores them twice.
 struct JoinedConcat {
@@ -49,7 +52,7 @@ std::vector<JoinedConcat> joined_concats(const Plan& plan, const common::Hazards
 std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,
                                     const std::vector<JoinedConcat>& concats);
 
-// Where the states of a loop lie between steps. A state that the loop also stacks is written into its stack only, and
+// Places of the states of a loop between steps. A state that the loop also stacks is written into its stack only, and
 // the next step reads it there: its stack after each step, or its stack before each step, one slice ahead.
 struct StatePlaces {
   struct Shifted {

@@ -30,7 +30,7 @@ void require_lowered(const char* backend, const Node& node, bool runs_packed) {
 int axis_of(const Node& node) { return static_cast<int>(node.attributes.get<std::int64_t>("axis")); }
 
 void skip(Operand& operand, std::int64_t elements, DType dtype) {
-  const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_bytes(dtype);
+  const std::size_t bytes = elements * dtype_bytes(dtype);
   operand.storage.offset += bytes;
   operand.bytes -= std::min(operand.bytes, bytes);
 }
@@ -59,8 +59,8 @@ Operand Lowering::operand(ValueId id) {
   if (!storage.strides.empty() && bytes > 0) {
     std::int64_t last = 0;
     for (int axis = 0; axis < type(id).shape.rank(); ++axis)
-      last += storage.strides[static_cast<std::size_t>(axis)] * (type(id).shape[axis] - 1);
-    bytes = static_cast<std::size_t>(last + 1) * dtype_bytes(type(id).dtype);
+      last += storage.strides[axis] * (type(id).shape[axis] - 1);
+    bytes = (last + 1) * dtype_bytes(type(id).dtype);
   }
   return {.storage = storage, .bytes = bytes, .element = dtype_bytes(type(id).dtype), .value = id};
 }
@@ -70,7 +70,7 @@ Strides Lowering::strides(ValueId id, const Shape& shape) const {
   const Ints at = common::strides_of(plan_, id);
   Strides out{};
   for (int axis = 0, shift = shape.rank() - own.rank(); axis < own.rank(); ++axis)
-    if (own[axis] != 1) out[static_cast<std::size_t>(axis + shift)] = at[static_cast<std::size_t>(axis)];
+    if (own[axis] != 1) out[axis + shift] = at[axis];
   return out;
 }
 
@@ -86,27 +86,28 @@ void Lowering::keep_results(std::int32_t id, Expression& e, Operands& operands) 
   e.results = std::move(kept);
 }
 
-Expression Lowering::pointwise_expression(std::int32_t id, Operands& operands) {
-  const Node& node = graph().node(id);
-  Expression e =
-      node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
-  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    e.inputs[k].strides = e.inputs[k].is_key ? Strides{} : strides(node.inputs[k], e.shape);
-    operands.push_back(operand(node.inputs[k]));
+void Lowering::add_parts(const std::vector<JoinedConcat>& concats, std::int32_t id,
+                         const std::function<std::uint16_t(std::int32_t)>& register_of, Expression& e,
+                         Operands& operands) {
+  for (const JoinedConcat& each : concats) {
+    if (each.node != id) continue;
+    const ValueId whole{each.concat, 0};
+    const std::int64_t step = common::strides_of(plan_, whole)[axis_of(graph().node(each.concat))];
+    for (const JoinedConcat::Part& part : each.parts) {
+      e.results.push_back({register_of(part.output), strides(whole, e.shape)});
+      operands.push_back(operand(whole));
+      skip(operands.back(), part.first * step, type(whole).dtype);
+    }
   }
-  std::vector<int> no_gates;
-  const std::vector<Passed> passed = pass_through(id, e, operands, no_gates);
-  keep_results(id, e, operands);
-  add_ahead(id, e, operands);
-  store_passed(passed, e, operands);
-  return e;
 }
 
-Expression Lowering::row_expression(std::int32_t id, Operands& operands) {
+Expression Lowering::node_expression(std::int32_t id, Operands& operands) {
   const Node& node = graph().node(id);
-  Expression e = common::expression_of_rows(node);
+  Expression e = node.op == Op::fused_reduction ? common::expression_of_rows(node)
+                 : node.op == Op::fused         ? common::expression_of_body(*node.body)
+                                                : common::expression_of_node(graph(), node);
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    e.inputs[k].strides = strides(node.inputs[k], e.shape);
+    e.inputs[k].strides = e.inputs[k].is_key ? Strides{} : strides(node.inputs[k], e.shape);
     operands.push_back(operand(node.inputs[k]));
   }
   std::vector<int> no_gates;
@@ -152,13 +153,12 @@ void Lowering::move_node(std::int32_t id) {
     case Op::transpose: {
       const Ints own = common::strides_of(plan_, in), permutation = node.attributes.get<Ints>("permutation");
       for (std::size_t axis = 0; axis < permutation.size(); ++axis)
-        from.strides[axis] = own[static_cast<std::size_t>(permutation[axis])];
+        from.strides[axis] = own[permutation[axis]];
       break;
     }
     case Op::slice:
       from.strides = strides(in, y);
-      from.offset = node.attributes.get<std::int64_t>("start") *
-                    common::strides_of(plan_, in)[static_cast<std::size_t>(axis_of(node))];
+      from.offset = node.attributes.get<std::int64_t>("start") * common::strides_of(plan_, in)[axis_of(node)];
       break;
     default: from.strides = strides(in, y);
   }
@@ -169,18 +169,18 @@ void Lowering::concat(std::int32_t id) {
   const Node& node = graph().node(id);
   const ValueId out{id, 0};
   const Ints whole = common::strides_of(plan_, out);
-  const auto axis = static_cast<std::size_t>(axis_of(node));
+  const int axis = axis_of(node);
   std::int64_t at = 0;
   for (const ValueId in : node.inputs) {
     const Shape& shape = type(in).shape;
     const Side from{operand(in), 0, strides(in, shape)};
     const Side to{operand(out), at * whole[axis], strides(out, shape)};
-    at += shape[static_cast<int>(axis)];
+    at += shape[axis];
     const Storage &a = from.operand.storage, &b = to.operand.storage;
     bool there = a.place == b.place && a.index == b.index &&
-                 a.offset == b.offset + static_cast<std::size_t>(to.offset) * dtype_bytes(type(in).dtype);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(shape.rank()); ++k)  // of size 1: any stride will do
-      there = there && (shape[static_cast<int>(k)] == 1 || from.strides[k] == to.strides[k]);
+                 a.offset == b.offset + to.offset * dtype_bytes(type(in).dtype);
+    for (int k = 0; k < shape.rank(); ++k)  // of size 1: any stride will do
+      there = there && (shape[k] == 1 || from.strides[k] == to.strides[k]);
     if (!there) move(type(in).dtype, shape, from, to);
   }
 }
@@ -191,7 +191,7 @@ void Lowering::pad(std::int32_t id) {
   const int axis = axis_of(node);
   const Shape &x = type(in).shape, &y = type(out).shape;
   const std::int64_t low = node.attributes.get<std::int64_t>("low"), high = y[axis] - low - x[axis];
-  const std::int64_t stride = common::strides_of(plan_, out)[static_cast<std::size_t>(axis)];
+  const std::int64_t stride = common::strides_of(plan_, out)[axis];
   const Side to{operand(out), 0, strides(out, y)};
   const auto part = [&](std::int64_t start) { return Side{to.operand, start * stride, to.strides}; };
   if (low > 0) fill_zero(type(in).dtype, y.with(axis, low), part(0));
@@ -222,9 +222,9 @@ ProductShape Lowering::product_shape(const Node& node, ValueId c) const {
   const auto leading_strides = [&](ValueId id) {
     const Shape& s = type(id).shape;
     const Ints own = common::strides_of(plan_, id);
-    std::vector<std::int64_t> out(static_cast<std::size_t>(sc.rank() - 2), 0);
+    std::vector<std::int64_t> out(sc.rank() - 2, 0);
     for (int axis = 0, shift = sc.rank() - s.rank(); axis < s.rank() - 2; ++axis)
-      if (s[axis] != 1) out[static_cast<std::size_t>(axis + shift)] = own[static_cast<std::size_t>(axis)];
+      if (s[axis] != 1) out[axis + shift] = own[axis];
     return out;
   };
   for (int axis = 0; axis < sc.rank() - 2; ++axis) leading.push_back(sc[axis]);
@@ -250,7 +250,7 @@ ReductionShape Lowering::reduction_shape(const Node& node) const {
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
     const bool reduced = std::find(reduced_axes.begin(), reduced_axes.end(), axis) != reduced_axes.end();
     sizes[reduced].push_back(x.shape[axis]);
-    walks[reduced].push_back(own[static_cast<std::size_t>(axis)]);
+    walks[reduced].push_back(own[axis]);
     (reduced ? shape.total : shape.outputs) *= x.shape[axis];
   }
   shape.kept = joined_axes(sizes[0], {walks[0]});

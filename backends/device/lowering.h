@@ -5,22 +5,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/common/expression.h"
 #include "backends/device/axes.h"
+#include "backends/device/joined.h"
 #include "unroll/passes/backend.h"
-
-namespace unroll::common {
-struct Hazards;
-}
 
 namespace unroll::device {
 
 struct PackedBody;
-struct StatePlaces;
 
 // Bytes of a value: of one of the plan's places, or of the executable's workspace.
 struct Operand {
@@ -53,7 +50,7 @@ struct ProductShape {
   Axes matrices;  // strides of a, b, c
   bool has_rows;  // a third operand counts the rows of a that are there
 };
-// Of each result, `total` elements of the operand along the reduced axes.
+// A reduction: each of `outputs` results has `total` elements of the operand along the reduced axes.
 struct ReductionShape {
   std::int64_t outputs, total;
   Axes kept, reduced;
@@ -64,28 +61,31 @@ class Lowering {
   Lowering(const Plan& plan, std::size_t& workspace_bytes) : plan_(plan), workspace_bytes_(workspace_bytes) {}
   virtual ~Lowering() = default;
   Operand workspace(std::size_t bytes);
-  // Of the body of a packed loop: outputs that are other values too are stored where these are computed or read, or,
-  // `left`, moved. `runs`: whether a node has work of its own; without it, each that writes.
-  void store_packed_outputs(const PackedBody& packed, const common::Hazards& hazards, StatePlaces& states,
-                            std::vector<int>& left, const std::function<bool(std::int32_t)>& runs = {});
+  // The plan is the body of packed loop `scan` of `outer`: its kernels run on the rows of the step. Outputs that are
+  // other values too are stored where these are computed or read. Returns the others, for move_output. `runs`: true for
+  // nodes with work of their own; without it, all that write.
+  std::vector<int> set_packed(const Plan& outer, std::int32_t scan, const common::Hazards& hazards, StatePlaces& states,
+                              const std::function<bool(std::int32_t)>& runs = {});
   std::vector<int> stored_ahead(std::int32_t node) const;  // outputs of the body that the node stores besides
 
  protected:
   const Graph& graph() const { return *plan_.graph; }
   const Type& type(ValueId id) const { return graph().type(id); }
-  const Storage& storage(ValueId id) const {
-    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
+  const Storage& storage(ValueId id) const { return plan_.storage[id.node][id.output]; }
   bool is_stored(ValueId id) const;
   Operand operand(ValueId id);  // workspace when it is not stored
   common::Strides strides(ValueId id, const Shape& shape) const;  // of a value read as if it had that shape
 
   // An elementwise expression: operands are the inputs, then the results.
   virtual void expression(common::Expression expression, Operands operands) = 0;
-  // Of an elementwise or fused node, and of a fused reduction: with the strides of the operands, which are appended,
-  // results that are kept, and those that are stored in a second place.
-  common::Expression pointwise_expression(std::int32_t node, Operands& operands);
-  common::Expression row_expression(std::int32_t node, Operands& operands);
+  // The expression of an elementwise or fused node, or of a fused reduction, with the strides of the operands, which
+  // are appended. Its results are those that are kept, then those that are stored in a second place.
+  common::Expression node_expression(std::int32_t node, Operands& operands);
+  void keep_results(std::int32_t node, common::Expression& e, Operands& operands);
+  // Appends results that are parts of concatenations too. `register_of`: of an output of the node.
+  void add_parts(const std::vector<JoinedConcat>& concats, std::int32_t node,
+                 const std::function<std::uint16_t(std::int32_t)>& register_of, common::Expression& e,
+                 Operands& operands);
   // Elements of `from` at `from_offset` to `to` at `to_offset`, over a shape, with strides; offsets in elements.
   struct Side {
     Operand operand;
@@ -107,16 +107,25 @@ class Lowering {
     int output;
   };
   void add_ahead(std::int32_t node, common::Expression& e, Operands& operands);
-  // The inputs of the body that the node stores. What it does not read becomes an input.
+  // The inputs of the body that the node stores. Those that it does not read become inputs of its expression.
   std::vector<Passed> pass_through(std::int32_t node, common::Expression& e, Operands& operands,
                                    std::vector<int>& gates);
   void store_passed(const std::vector<Passed>& passed, common::Expression& e, Operands& operands) const;
   void move_output(int output);
-  // Of a packed loop: initial state `state` to both of its copies.
+  // Copies initial state `state` of a packed loop to both of its copies.
   common::Expression first_states(std::int32_t scan, std::size_t state, Operands& operands);
+  // Takes the final rows of a state of a packed loop from its copies. Operands: rows of steps, initial state, copies,
+  // final state. Sizes: elements, elements of a row, steps, elements from copy to copy, reverse.
+  struct FinalState {
+    DType dtype;
+    Operands operands;
+    std::vector<std::int64_t> sizes;
+  };
+  std::vector<FinalState> final_states(std::int32_t scan, const Operand& rows);
   Operand output_operand(int output) const;  // of the body
 
   const Plan& plan_;
+  std::shared_ptr<const PackedBody> packed_;    // null: the plan is no body of a packed loop
   std::vector<std::pair<ValueId, int>> ahead_;  // values, and the outputs of the body that get them too
   struct Through {
     std::int32_t node;
@@ -127,7 +136,6 @@ class Lowering {
 
  private:
   std::int32_t reader_of(ValueId value, const std::function<bool(std::int32_t)>& works) const;
-  void keep_results(std::int32_t node, common::Expression& e, Operands& operands);
 
   std::size_t& workspace_bytes_;
 };

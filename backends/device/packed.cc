@@ -10,24 +10,18 @@
 
 namespace unroll::device {
 
-namespace {
-
-bool is_expression(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
-
-}  // namespace
-
 std::int64_t packed_batch(const Plan& outer, std::int32_t scan) {
-  const Graph& body = *outer.bodies[static_cast<std::size_t>(scan)]->graph;
+  const Graph& body = *outer.bodies[scan]->graph;
   return body.type(body.outputs()[0].value).shape[0];
 }
 
 PackedBody packed_body(const Plan& outer, std::int32_t scan) {
   const Node& node = outer.graph->node(scan);
-  const Graph& graph = *outer.bodies[static_cast<std::size_t>(scan)]->graph;
+  const Graph& graph = *outer.bodies[scan]->graph;
   const ScanLayout layout = scan_layout(node);
-  const auto n_states = static_cast<std::size_t>(layout.n_states);
+  const std::size_t n_states = layout.n_states;
   const auto is_kept = [&](std::size_t k) {
-    return outer.storage[static_cast<std::size_t>(scan)][k].place != Storage::Place::none;
+    return outer.storage[scan][k].place != Storage::Place::none;
   };
   PackedBody body{.n_states = layout.n_states,
                   .n_inputs = static_cast<int>(graph.inputs().size()),
@@ -36,11 +30,11 @@ PackedBody packed_body(const Plan& outer, std::int32_t scan) {
   body.has_rows.assign(graph.nodes().size(), false);
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     body.inputs.push_back(is_packed_sequence(outer, scan, i));
-    body.has_rows[static_cast<std::size_t>(graph.inputs()[i].value.node)] = i < n_states || body.inputs[i];
+    body.has_rows[graph.inputs()[i].value.node] = i < n_states || body.inputs[i];
   }
   for (std::size_t n = 0; n < body.has_rows.size(); ++n)
     for (const ValueId in : graph.node(static_cast<std::int32_t>(n)).inputs)
-      body.has_rows[n] = body.has_rows[n] || body.has_rows[static_cast<std::size_t>(in.node)];
+      body.has_rows[n] = body.has_rows[n] || body.has_rows[in.node];
   for (std::size_t k = 0; k < node.outputs.size(); ++k) body.outputs.push_back(k >= n_states && is_kept(k));
   for (std::size_t i = 0; i < n_states; ++i) body.kept.push_back(is_kept(i));
   return body;
@@ -49,7 +43,7 @@ PackedBody packed_body(const Plan& outer, std::int32_t scan) {
 PackedBody::Way PackedBody::way_of(const Operand& operand, const Graph& body) const {
   Way way;
   if (operand.workspace) return way;
-  const auto index = static_cast<std::size_t>(operand.storage.index);
+  const std::size_t index = operand.storage.index;
   if (operand.storage.place == Storage::Place::input && index < inputs.size()) {
     way.moves = inputs[index];
     way.row_elements = body.type(body.inputs()[index].value).shape.elements() / batch;
@@ -85,24 +79,41 @@ common::Expression Lowering::first_states(std::int32_t scan, std::size_t state, 
   return e;
 }
 
+std::vector<Lowering::FinalState> Lowering::final_states(std::int32_t scan, const Operand& rows) {
+  const Node& node = graph().node(scan);
+  const ScanLayout layout = scan_layout(node);
+  std::vector<FinalState> all;
+  for (std::int32_t i = 0; i < layout.n_states; ++i) {
+    const auto& [dtype, shape] = node.outputs[i];
+    const std::int64_t elements = shape.elements(), apart = state_copies(plan_, scan, i).apart / dtype_bytes(dtype);
+    if (!is_stored({scan, i}) || elements == 0) continue;
+    all.push_back({dtype,
+                   {rows, operand(node.inputs[i]), state_copy(plan_, scan, i, 0), operand({scan, i})},
+                   {elements, elements / packed_batch(plan_, scan), layout.steps, apart, layout.reverse}});
+  }
+  return all;
+}
+
 // A value that an elementwise node or a fused reduction computes is stored twice by it; a value that the step gets is
 // stored by one that reads it.
-void Lowering::store_packed_outputs(const PackedBody& packed, const common::Hazards& hazards, StatePlaces& states,
-                                    std::vector<int>& left, const std::function<bool(std::int32_t)>& runs) {
-  const auto n_states = static_cast<std::size_t>(packed.n_states);
+std::vector<int> Lowering::set_packed(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
+                                      StatePlaces& states, const std::function<bool(std::int32_t)>& runs) {
+  packed_ = std::make_shared<const PackedBody>(packed_body(outer, scan));
+  const std::size_t n_states = packed_->n_states;
   states.after.assign(n_states, -1), states.before.assign(n_states, -1), states.in_arena.assign(n_states, false);
   states.settled.assign(plan_.outputs.size(), true);
+  std::vector<int> left;
   const auto works = [&](std::int32_t n) {
-    return !hazards.tasks[static_cast<std::size_t>(n)].writes.empty() && (!runs || runs(n));
+    return !hazards.tasks[n].writes.empty() && (!runs || runs(n));
   };
   for (std::size_t k = 0; k < plan_.outputs.size(); ++k) {
     const Storage& s = plan_.outputs[k];
     const ValueId value = graph().outputs()[k].value;
     const int output = static_cast<int>(k);
     if (s.place == Storage::Place::output && s.index == output) continue;
-    if ((k >= n_states && !packed.outputs[k]) || type(value).shape.elements() == 0) continue;
+    if ((k >= n_states && !packed_->outputs[k]) || type(value).shape.elements() == 0) continue;
     const Node& maker = graph().node(value.node);
-    if ((is_expression(maker) || maker.op == Op::fused_reduction) && works(value.node) && is_stored(value)) {
+    if ((is_pointwise(maker) || maker.op == Op::fused_reduction) && works(value.node) && is_stored(value)) {
       ahead_.emplace_back(value, output);
       continue;
     }
@@ -110,6 +121,7 @@ void Lowering::store_packed_outputs(const PackedBody& packed, const common::Haza
     if (reader >= 0) through_.push_back({reader, value, output});
     else left.push_back(output);
   }
+  return left;
 }
 
 // An elementwise node of the value's shape, or a fused reduction of the same rows; best one that reads the value
@@ -121,7 +133,7 @@ std::int32_t Lowering::reader_of(ValueId value, const std::function<bool(std::in
     const Node& node = graph().node(n);
     if (node.outputs.empty()) continue;
     const Shape& own = node.outputs[0].shape;
-    const bool fits = is_expression(node) ? own == shape
+    const bool fits = is_pointwise(node) ? own == shape
                                           : node.op == Op::fused_reduction && own.rank() == 2 && shape.rank() == 2 &&
                                                 own[0] == shape[0] && shape[1] > 1;
     if (!fits || !works(n)) continue;

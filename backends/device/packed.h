@@ -17,11 +17,11 @@ struct PackedBody {
   std::vector<bool> inputs = {}, outputs = {};  // that lie packed
   std::vector<bool> has_rows = {};          // [node]
 
-  // Whether the node computes a value of this shape row by row.
+  // True if the node computes a value of this shape row by row.
   bool goes_by_rows(std::int32_t node, const Shape& shape) const {
-    return has_rows[static_cast<std::size_t>(node)] && shape.rank() > 0 && shape[0] == batch;
+    return has_rows[node] && shape.rank() > 0 && shape[0] == batch;
   }
-  // Of an operand of a step: whether it begins at the rows of the step, and whether rows beyond them must stay.
+  // An operand of a step. `moves`: it begins at the rows of the step; `guards`: rows beyond them must not change.
   struct Way {
     bool moves = false, guards = false;
     std::int64_t row_elements = 0;  // from row to row

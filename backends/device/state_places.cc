@@ -2,11 +2,18 @@
 #include <algorithm>
 
 #include "backends/device/joined.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll::device {
 
+LoopOutputs loop_outputs(const Plan& plan, std::int32_t scan) {
+  LoopOutputs outputs{scan_layout(plan.graph->node(scan)).n_states};
+  for (const Storage& each : plan.storage[scan]) outputs.stored.push_back(each.place != Storage::Place::none);
+  return outputs;
+}
+
 void set_state_places(StatePlaces& places, const Plan& body, const LoopOutputs& loop) {
-  const auto n_states = static_cast<std::size_t>(loop.n_states), n_outputs = body.outputs.size();
+  const std::size_t n_states = loop.n_states, n_outputs = body.outputs.size();
   places.after.assign(n_states, -1);
   places.before.assign(n_states, -1);
   places.in_arena.assign(n_states, false);
@@ -26,7 +33,7 @@ void set_state_places(StatePlaces& places, const Plan& body, const LoopOutputs& 
     }
     places.in_arena[i] = places.after[i] < 0 && body.outputs[i].place == Storage::Place::arena;
     places.two_arenas = places.two_arenas || places.in_arena[i];
-    if (places.after[i] >= 0) places.settled[static_cast<std::size_t>(places.after[i])] = places.settled[i] = true;
+    if (places.after[i] >= 0) places.settled[places.after[i]] = places.settled[i] = true;
     if (places.in_arena[i]) places.settled[i] = true;
     const bool is_own = is_at(i, Storage::Place::output, i);
     if (places.after[i] < 0 && is_own && !before.empty()) places.before[i] = static_cast<int>(before[0]);

@@ -35,14 +35,14 @@ void Lowering::add_ahead(std::int32_t node, Expression& e, Operands& operands) {
     const Shape& own = type(value).shape;
     const common::Strides dense = common::dense_strides(own);
     for (int axis = 0, shift = e.shape.rank() - own.rank(); axis < own.rank(); ++axis)
-      if (own[axis] != 1) at[static_cast<std::size_t>(axis + shift)] = dense[static_cast<std::size_t>(axis)];
+      if (own[axis] != 1) at[axis + shift] = dense[axis];
     e.results.push_back({e.results[k].from, at});
     operands.push_back(output_operand(output));
   }
 }
 
 Operand Lowering::output_operand(int output) const {
-  const Type& type = this->type(graph().outputs()[static_cast<std::size_t>(output)].value);
+  const Type& type = this->type(graph().outputs()[output].value);
   Operand to{{Storage::Place::output, output, 0, {}}, type.bytes()};
   to.element = dtype_bytes(type.dtype);
   return to;
@@ -70,14 +70,14 @@ std::vector<Lowering::Passed> Lowering::pass_through(std::int32_t id, Expression
 
 void Lowering::store_passed(const std::vector<Passed>& passed, Expression& e, Operands& operands) const {
   for (const auto& [from, output] : passed) {
-    const ValueId value = graph().outputs()[static_cast<std::size_t>(output)].value;
+    const ValueId value = graph().outputs()[output].value;
     e.results.push_back({from, common::dense_strides(type(value).shape)});
     operands.push_back(output_operand(output));
   }
 }
 
 void Lowering::move_output(int output) {
-  const ValueId value = graph().outputs()[static_cast<std::size_t>(output)].value;
+  const ValueId value = graph().outputs()[output].value;
   const Shape& shape = type(value).shape;
   move(type(value).dtype, shape, {operand(value), 0, strides(value, shape)},
        {output_operand(output), 0, common::dense_strides(shape)});

@@ -17,7 +17,7 @@ struct Touch {
 
 class Touched {
  public:
-  // Whether one of them writes what was touched, or touches what was written.
+  // True if one of them writes touched bytes, or touches written bytes.
   bool conflicts(const std::vector<Touch>& touches) const;
   void add(const std::vector<Touch>& touches);
   void clear() { memory_.clear(); }

@@ -19,18 +19,17 @@ Place around(const void* memory, std::size_t at, const Operand& operand) {
 }
 
 std::size_t slice_bytes(const Type& stacked) {
-  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / static_cast<std::size_t>(stacked.shape[0]);
+  return stacked.shape[0] == 0 ? 0 : stacked.bytes() / stacked.shape[0];
 }
 
 }  // namespace
 
 // Behind the arena of the body.
 StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state) {
-  const auto index = static_cast<std::size_t>(scan);
   const auto size = [&](std::size_t i) {
     return (plan.graph->node(scan).outputs[i].bytes() + plan.alignment - 1) / plan.alignment * plan.alignment;
   };
-  std::size_t at = plan.scratch_offset[index] + plan.bodies[index]->arena_bytes;
+  std::size_t at = plan.scratch_offset[scan] + plan.bodies[scan]->arena_bytes;
   for (std::size_t i = 0; i < state; ++i) at += 2 * size(i);
   return {at, size(state)};
 }
@@ -38,9 +37,9 @@ StateCopies state_copies(const Plan& plan, std::int32_t scan, std::size_t state)
 bool is_packed_sequence(const Plan& plan, std::int32_t scan, std::size_t input) {
   const Node& node = plan.graph->node(scan);
   const ScanLayout layout = scan_layout(node);
-  const auto first = static_cast<std::size_t>(layout.n_states);
-  if (!layout.packed || input < first || input >= first + static_cast<std::size_t>(layout.n_sequences)) return false;
-  const Graph& body = *plan.bodies[static_cast<std::size_t>(scan)]->graph;
+  const std::size_t first = layout.n_states;
+  if (!layout.packed || input < first || input >= first + layout.n_sequences) return false;
+  const Graph& body = *plan.bodies[scan]->graph;
   return plan.graph->type(node.inputs[input]).shape.rank() == body.type(body.inputs()[input].value).shape.rank();
 }
 
@@ -51,26 +50,64 @@ bool PlanPlaces::copies_output(std::size_t k) const {
   return !is_there && !is_settled && plan->graph->type(plan->graph->outputs()[k].value).bytes() > 0;
 }
 
+void place_constants(PlanPlaces& places, std::vector<std::byte>& constants) {
+  const auto nodes = places.plan->graph->nodes();
+  places.constants.resize(nodes.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].op != Op::constant) continue;
+    const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
+    places.constants[n] = constants.size();
+    constants.insert(constants.end(), bytes.begin(), bytes.end());
+    constants.resize(aligned(std::max(constants.size(), places.constants[n] + 1)));
+  }
+}
+
+std::size_t copied_bytes(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (const NamedValue& output : plan.graph->outputs()) bytes += (plan.graph->type(output.value).bytes() + 3) / 4 * 4;
+  const auto is_donor = [](int donor) { return donor >= 0; };
+  return std::any_of(plan.donors.begin(), plan.donors.end(), is_donor) ? bytes : 0;
+}
+
+ReportLine report_line(const Plan& plan, std::int32_t id, int depth) {
+  const Node& node = plan.graph->node(id);
+  ReportLine line{"%" + std::to_string(id) + " " + std::string(op_info(node.op).name), {}};
+  for (const Type& type : node.outputs) line.bytes += type.bytes();
+  line.depth = depth;
+  line.node = id;
+  return line;
+}
+
+LoopPlaces loop_places(const Plan& plan, std::int32_t scan, std::shared_ptr<const PlanPlaces> body,
+                       Lowering& compiler) {
+  LoopPlaces places{scan, std::move(body)};
+  const LoopOutputs outputs = loop_outputs(plan, scan);
+  const auto& types = plan.graph->node(scan).outputs;
+  for (int k = 0; k < std::ssize(types); ++k) {
+    const bool is_lost = !outputs.stored[k] && k >= outputs.n_states;
+    places.unread.push_back(is_lost ? compiler.workspace(types[k].bytes()) : Operand{});
+  }
+  return places;
+}
+
 Place PlanWalk::place(const PlanPlaces& program, const Operand& operand, const Frame& frame) const {
   const Storage& s = operand.storage;
-  const auto index = static_cast<std::size_t>(s.index);
   if (operand.bytes == 0) return held_.nothing;  // never read; a binding must not be empty
   if (operand.workspace) return around(held_.workspace.memory, held_.workspace.at + s.offset, operand);
   switch (s.place) {
     case Storage::Place::input:
-      return moved(frame.inputs[index], s.offset);
+      return moved(frame.inputs[s.index], s.offset);
     case Storage::Place::output:
-      return moved(frame.outputs[index], s.offset);
+      return moved(frame.outputs[s.index], s.offset);
     case Storage::Place::constant:
-      return around(held_.constants.memory, held_.constants.at + program.constants[index] + s.offset, operand);
+      return around(held_.constants.memory, held_.constants.at + program.constants[s.index] + s.offset, operand);
     default:
       return around(frame.arena.memory, frame.arena.at + s.offset, operand);
   }
 }
 
 Place PlanWalk::place(const PlanPlaces& program, ValueId id, const Frame& frame) const {
-  const Storage& storage =
-      program.plan->storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  const Storage& storage = program.plan->storage[id.node][id.output];
   return place(program, Operand{storage, program.plan->graph->type(id).bytes(), false}, frame);
 }
 
@@ -123,18 +160,18 @@ void PlanWalk::output_copies(const PlanPlaces& program, const Frame& frame) {
 }
 
 bool PlanWalk::Loop::is_kept(std::size_t output) const {
-  const auto& storage = program.plan->storage[static_cast<std::size_t>(places.node)];
+  const auto& storage = program.plan->storage[places.node];
   return storage[output].place != Storage::Place::none;
 }
 
-// Of a stacked output.
+// The slice of a stacked output for a step.
 Place PlanWalk::slice(const Loop& loop, int output, std::int64_t step) const {
   const ScanLayout& l = loop.layout;
   const Type& stacked = loop.program.plan->graph->type({loop.places.node, output});
-  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
+  const std::size_t t = l.reverse ? l.steps - 1 - step : step;
   if (l.packed) {
     Place all = place(loop.program, ValueId{loop.places.node, output}, loop.frame);
-    all.apart = t * (stacked.bytes() / static_cast<std::size_t>(l.steps));
+    all.apart = t * (stacked.bytes() / l.steps);
     return all;
   }
   return moved(place(loop.program, ValueId{loop.places.node, output}, loop.frame), t * slice_bytes(stacked));
@@ -145,54 +182,50 @@ Frame PlanWalk::step_frame(const Loop& loop, std::int64_t step, const Frame* pre
   const ScanLayout& l = loop.layout;
   const Node& node = loop.program.plan->graph->node(loop.places.node);
   const Graph& body = *loop.places.body->plan->graph;
-  const std::size_t n_states = loop.n_states(), n_sequences = static_cast<std::size_t>(l.n_sequences);
-  const auto t = static_cast<std::size_t>(l.reverse ? l.steps - 1 - step : step);
-  const auto parity = static_cast<std::size_t>(step % 2);
+  const std::int64_t t = l.reverse ? l.steps - 1 - step : step;
   Frame inner;
-  inner.arena = loop.arenas[parity % loop.arenas.size()];
+  inner.arena = loop.arenas[step % std::ssize(loop.arenas)];
   inner.previous = previous;
   inner.is_last = step == l.steps - 1;
-  for (std::size_t i = 0; i < n_states; ++i) inner.kept_states.push_back(loop.is_kept(i));
-  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
-    if (i < n_states && previous) {
+  for (int i = 0; i < l.n_states; ++i) inner.kept_states.push_back(loop.is_kept(i));
+  for (int i = 0; i < std::ssize(body.inputs()); ++i) {
+    if (i < l.n_states && previous) {
       inner.inputs.push_back(state_after(loop, i, *previous));
       inner.packed_inputs.push_back(false);
       continue;
     }
     Place at = place(loop.program, node.inputs[i], loop.frame);
+    const Type& type = loop.program.plan->graph->type(node.inputs[i]);
     const bool is_packed = is_packed_sequence(*loop.program.plan, loop.places.node, i);
     inner.packed_inputs.push_back(is_packed);
-    if (is_packed)
-      at.apart = t * (loop.program.plan->graph->type(node.inputs[i]).bytes() / static_cast<std::size_t>(l.steps));
-    else if (i >= n_states && i < n_states + n_sequences)
-      at = moved(at, t * slice_bytes(loop.program.plan->graph->type(node.inputs[i])));
+    if (is_packed) at.apart = t * (type.bytes() / l.steps);
+    else if (i >= l.n_states && i < l.n_states + l.n_sequences) at = moved(at, t * slice_bytes(type));
     inner.inputs.push_back(at);
   }
-  if (const auto& live = loop.places.live_rows) {
-    const Place rows = place(loop.program, *live, loop.frame);
-    inner.inputs.push_back(moved(rows, t * live->bytes / static_cast<std::size_t>(l.steps)));
-  }
-  const StatePlaces& states = loop.places.body->states;
-  for (std::size_t k = 0; k < body.outputs().size(); ++k) {
-    const ValueId id{loop.places.node, static_cast<std::int32_t>(k)};
-    const bool is_kept = loop.is_kept(k);
-    inner.packed_outputs.push_back(l.packed && k >= n_states && is_kept);
-    if (k < n_states && states.after[k] >= 0)
-      inner.outputs.push_back(slice(loop, states.after[k], step));
-    else if (k < n_states && states.before[k] >= 0 && !inner.is_last)
-      inner.outputs.push_back(slice(loop, states.before[k], step + 1));
-    else if (k < n_states)
-      inner.outputs.push_back(inner.is_last && is_kept && !l.packed ? place(loop.program, id, loop.frame)
-                                                                    : loop.copies[parity][k]);
-    else if (!is_kept)
-      inner.outputs.push_back(place(loop.program, loop.places.unread[k], loop.frame));
-    else if (const int state = states.stored_ahead(k); state >= 0)  // in the last step nobody reads it
-      inner.outputs.push_back(inner.is_last ? loop.copies[parity][static_cast<std::size_t>(state)]
-                                            : slice(loop, static_cast<int>(k), step + 1));
-    else
-      inner.outputs.push_back(slice(loop, static_cast<int>(k), step));
+  if (const auto& live = loop.places.live_rows)
+    inner.inputs.push_back(moved(place(loop.program, *live, loop.frame), t * live->bytes / l.steps));
+  for (int k = 0; k < std::ssize(body.outputs()); ++k) {
+    inner.packed_outputs.push_back(l.packed && k >= l.n_states && loop.is_kept(k));
+    inner.outputs.push_back(output_place(loop, k, step));
   }
   return inner;
+}
+
+Place PlanWalk::output_place(const Loop& loop, int k, std::int64_t step) const {
+  const ScanLayout& l = loop.layout;
+  const StatePlaces& states = loop.places.body->states;
+  const auto& copies = loop.copies[step % 2];
+  const bool is_last = step == l.steps - 1;
+  if (k < l.n_states) {
+    if (states.after[k] >= 0) return slice(loop, states.after[k], step);
+    if (states.before[k] >= 0 && !is_last) return slice(loop, states.before[k], step + 1);
+    const bool is_final = is_last && loop.is_kept(k) && !l.packed;
+    return is_final ? place(loop.program, ValueId{loop.places.node, k}, loop.frame) : copies[k];
+  }
+  if (!loop.is_kept(k)) return place(loop.program, loop.places.unread[k], loop.frame);
+  const int state = states.stored_ahead(k);
+  if (state < 0) return slice(loop, k, step);
+  return is_last ? copies[state] : slice(loop, k, step + 1);  // nobody reads a state stored in the last step
 }
 
 int StatePlaces::stored_ahead(std::size_t output) const {
@@ -208,7 +241,7 @@ Place PlanWalk::state_after(const Loop& loop, std::size_t state, const Frame& st
   return place(body, Operand{body.plan->outputs[state], bytes, false}, step);
 }
 
-// What no step wrote: final states that lie elsewhere, and stacks of states before each step.
+// Copies what no step wrote: final states that lie elsewhere, and stacks of states before each step.
 void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
   const Node& node = loop.program.plan->graph->node(loop.places.node);
   const StatePlaces& states = loop.places.body->states;
@@ -223,10 +256,9 @@ void PlanWalk::after_steps(const Loop& loop, const Frame& last) {
     const ValueId id{loop.places.node, static_cast<std::int32_t>(i)};
     copy_after(state_after(loop, i, last), place(loop.program, id, loop.frame), node.outputs[i].bytes());
   }
-  const auto n = static_cast<std::size_t>(loop.layout.steps - 1);
+  const std::size_t n = loop.layout.steps - 1;
   const std::int64_t lower = loop.layout.reverse ? loop.layout.steps - 1 : 0;  // the step of slice 0
-  for (const auto& [output, i, in_step] : states.shifted) {
-    const auto state = static_cast<std::size_t>(i);
+  for (const auto& [output, state, in_step] : states.shifted) {
     const std::size_t bytes = node.outputs[state].bytes();
     copy_after(place(loop.program, node.inputs[state], loop.frame), slice(loop, output, 0), bytes);
     if (in_step || states.before[state] == output) continue;
@@ -244,7 +276,7 @@ void PlanWalk::loop(const PlanPlaces& program, const LoopPlaces& places, const F
   const Plan& body = *places.body->plan;
   Loop loop{program, places, frame, scan_layout(node), {}, {}};
   const ScanLayout& l = loop.layout;
-  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[static_cast<std::size_t>(places.node)];
+  const std::size_t scratch = frame.arena.at + program.plan->scratch_offset[places.node];
   for (std::size_t i = 0; i < loop.n_states(); ++i) {
     const StateCopies at = state_copies(*program.plan, places.node, i);
     for (std::size_t parity = 0; parity < 2; ++parity)

@@ -41,19 +41,11 @@ class OnednnBackend final : public HostBackend {
       : emulates_formats_(common::specific_option(options, "emulate_formats") == "true"),
         pool_(options.threads > 0 ? options.threads : cpu::available_cores()) {
     cpu::prepare(state_, pool_, options);
+    capabilities_ = cpu::program_capabilities(pool_.size());
     capabilities_.name = "onednn";
     capabilities_.device = "oneDNN " + library().release + ", " + counted(pool_.size(), "thread") +
                            (library().has_openmp() ? " of OpenMP" : "") + ", " + cpu::instruction_set();
-    capabilities_.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
     capabilities_.deterministic = false;
-    capabilities_.flushes_denormals = true;
-    capabilities_.fuses = true;
-    capabilities_.groups_rows = true;
-    capabilities_.one_arena = true;
-    capabilities_.views = true;
-    capabilities_.lanes = pool_.size();
-    capabilities_.threads = pool_.size();
-    capabilities_.weights = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::int8};
   }
 
   const Capabilities& describe() const override { return capabilities_; }

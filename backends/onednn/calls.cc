@@ -48,7 +48,7 @@ class RecurrentCall : public cpu::Call {
  public:
   RecurrentCall(const PlanView& view, std::int32_t id, const Recurrent& r, std::string implementation)
       : threads_(threads_for(r, view.parts)),
-        scratch_{cpu::k_arena, view.plan.scratch_offset[static_cast<std::size_t>(id)]},
+        scratch_{cpu::k_arena, view.plan.scratch_offset[id]},
         implementation_(std::move(implementation)) {}
   bool alone() const override { return true; }
   std::string implementation() const override { return implementation_; }
@@ -98,12 +98,12 @@ class GradientCall final : public RecurrentCall {
     const Ints& d_inputs = node.attributes.get<Ints>("d_inputs");
     const auto in = [&](std::size_t i) { return Place{true, view.ref(node.inputs[i])}; };
     for (std::size_t i = 0; i < d_outputs.size(); ++i)
-      cotangents_[static_cast<std::size_t>(d_outputs[i])] = in(r.n_inputs + i);
+      cotangents_[d_outputs[i]] = in(r.n_inputs + i);
     const std::size_t first = r.n_inputs + d_outputs.size();
     for (std::size_t k = 0; k < r.n_outputs(); ++k) outputs_[k] = in(first + k);
     saved_ = in(first + r.n_outputs());
     for (std::size_t i = 0; i < d_inputs.size(); ++i)
-      wanted_[static_cast<std::size_t>(d_inputs[i])] = {true, view.ref(ValueId{id, static_cast<std::int32_t>(i)})};
+      wanted_[d_inputs[i]] = {true, view.ref(ValueId{id, static_cast<std::int32_t>(i)})};
     has_c_ = r.has_c();
   }
   void run(const Frame& frame, const Worker&) override {

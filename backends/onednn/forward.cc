@@ -39,7 +39,7 @@ Forward::Forward(const Recurrent& r, bool saving) : r_(r), saving_(saving) {
   if (!saving && r.L > 1)
     for (std::size_t& y : between_) y = common.take(r.y_bytes());
   for (std::int64_t l = 0; l < r.L; ++l) {
-    const PrimitiveDesc& desc = descs_[static_cast<std::size_t>(l)];
+    const PrimitiveDesc& desc = descs_[l];
     Space space = common;  // layers run one after the other
     Layer layer{};
     for (const Weight weight : k_weights) layer.weights.emplace_back(r, l, weight, desc, space);
@@ -66,14 +66,13 @@ void Forward::run(const ForwardOperands& o) {
   const std::byte* x = x_.in(o.x, o.scratch);
   const std::byte* h0 = h0_.in(o.h0, o.scratch);
   std::byte* hn = hn_.inside(o.hn, o.scratch);
-  const auto D = static_cast<std::size_t>(r_.D);
+  const std::size_t D = r_.D;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     Layer& layer = layers_[l];
     Primitive& p = *layer.primitive;
     for (WeightIn& weight : layer.weights)
       weight.pack(o.parameters.data() + l * D * r_.n_parameters, o.scratch, p);
-    const std::size_t h = l * D * static_cast<std::size_t>(r_.B * r_.P) * dtype_bytes(r_.format),
-                      c = l * D * static_cast<std::size_t>(r_.B * r_.H);
+    const std::size_t h = l * D * r_.B * r_.P * dtype_bytes(r_.format), c = l * D * r_.B * r_.H;
     p.place(DNNL_ARG_SRC_LAYER, x);
     p.place(DNNL_ARG_SRC_ITER, h0 + h);
     p.place(DNNL_ARG_DST_LAYER, y_of(l, o));

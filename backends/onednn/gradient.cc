@@ -29,11 +29,11 @@ Gradient::Gradient(const Recurrent& r) : r_(r) {
   for (std::int64_t l = 0; l < r.L; ++l) training_.push_back(make_forward(r, l, dnnl_forward_training));
   exists_ = all_made(training_);
   if (!exists_) return;
-  for (std::int64_t l = 0; l < r.L; ++l) descs_.push_back(make_backward(r, l, training_[static_cast<std::size_t>(l)]));
+  for (std::int64_t l = 0; l < r.L; ++l) descs_.push_back(make_backward(r, l, training_[l]));
   exists_ = all_made(descs_);
   if (!exists_) return;
   saved_ = Saved(r, training_);
-  const std::size_t state = static_cast<std::size_t>(r.D * r.B * std::max(r.H, r.P)) * sizeof(float);
+  const std::size_t state = r.D * r.B * std::max(r.H, r.P) * sizeof(float);
   const std::size_t y = r.y_elements() * sizeof(float);
   Space common;
   x_ = Converted(Way::in, r.x_elements(), r.format, common);
@@ -47,7 +47,7 @@ Gradient::Gradient(const Recurrent& r) : r_(r) {
   for (std::size_t& d_x : d_x_)
     d_x = common.take(std::max(y, r.x_elements() * sizeof(float)));
   for (std::int64_t l = 0; l < r.L; ++l) {
-    const PrimitiveDesc& desc = descs_[static_cast<std::size_t>(l)];
+    const PrimitiveDesc& desc = descs_[l];
     Space space = common;  // layers run one after the other
     Layer layer{};
     for (const Weight weight : k_weights) {
@@ -83,9 +83,8 @@ void Gradient::run(const GradientOperands& o) {
 void Gradient::run_layer(std::size_t l, const GradientOperands& o, const Inside& inside, const void* d_y, void* d_x) {
   Layer& layer = layers_[l];
   Primitive& p = *layer.primitive;
-  const auto D = static_cast<std::size_t>(r_.D);
-  const std::size_t h = l * D * static_cast<std::size_t>(r_.B * r_.P),
-                    c = l * D * static_cast<std::size_t>(r_.B * r_.H);
+  const std::size_t D = r_.D;
+  const std::size_t h = l * D * r_.B * r_.P, c = l * D * r_.B * r_.H;
   const std::size_t first = l * D * r_.n_parameters;
   const bool is_last = l + 1 == layers_.size();
   const std::byte* zeros = o.scratch + zeros_;

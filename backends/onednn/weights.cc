@@ -28,19 +28,18 @@ Desc plain_desc(const Recurrent& r, std::int64_t layer, Weight weight) {
 class Pieces {
  public:
   Pieces(const Recurrent& r, std::vector<Piece>& list) : r_(r), list_(list) {}
-  void direction(std::int64_t d) { d_ = static_cast<std::size_t>(d); }
+  void direction(std::int64_t d) { d_ = d; }
   void copy(Parameter parameter, std::int64_t from, std::int64_t elements) {
     put(parameter, from, elements, to_, false);
-    to_ += static_cast<std::size_t>(elements);
+    to_ += elements;
   }
   void add_to_last(Parameter parameter, std::int64_t from, std::int64_t elements) {
-    put(parameter, from, elements, to_ - static_cast<std::size_t>(elements), true);
+    put(parameter, from, elements, to_ - elements, true);
   }
 
  private:
-  void put(Parameter parameter, std::int64_t from, std::int64_t elements, std::size_t to, bool add) {
-    const Piece piece{d_ * r_.n_parameters + static_cast<std::size_t>(position_of(r_, parameter)),
-                      static_cast<std::size_t>(from), to, static_cast<std::size_t>(elements), add};
+  void put(Parameter parameter, std::size_t from, std::size_t elements, std::size_t to, bool add) {
+    const Piece piece{d_ * r_.n_parameters + position_of(r_, parameter), from, to, elements, add};
     if (!list_.empty()) {
       Piece& last = list_.back();
       if (last.parameter == piece.parameter && last.from + last.elements == piece.from &&

@@ -22,7 +22,7 @@ std::string product_text(const Graph& graph, const Node& node) {
          std::to_string(k);
 }
 
-// What a backend for the device would have to run.
+// The text of the kernel that a backend for the device would run.
 std::string kernel_text(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::matmul: return product_text(graph, node);

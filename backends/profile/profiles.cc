@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t k_mib = std::size_t{1} << 20, k_gb = 1'000'000'000;
 
-// What all CUDA devices share. Branches run on streams of their own. cuBLASLt assumes pointers aligned to 256 bytes by
-// default. NVRTC compiles 200 operations in a line within 0.1 s, and 8,000 in 4 s. Tensor cores multiply bf16 and f16.
-// Their products may flush denormal numbers; scalar arithmetic does not.
+// Capabilities of all CUDA devices. Branches run on streams of their own. cuBLASLt assumes pointers aligned to 256
+// bytes by default. NVRTC compiles 200 operations in a line within 0.1 s, and 8,000 in 4 s. Tensor cores multiply bf16
+// and f16. Their products may flush denormal numbers; scalar arithmetic does not.
 void describe_cuda(Capabilities& c, std::int64_t cache_bytes, std::size_t memory_bytes) {
   c.dtypes = {DType::f32, DType::f64, DType::i32, DType::b8, DType::bf16, DType::f16};
   c.flushes_denormals = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans need to know of devices that are not there.
+// Capabilities of absent devices, for plans.
 #pragma once
 
 #include <span>

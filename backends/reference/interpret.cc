@@ -46,7 +46,7 @@ std::byte* constant_data(const Node& node) {
 
 // Bytes of a row of a state or of a per-step output: axis 0 is B.
 std::size_t row_bytes(const Type& type) {
-  return type.shape[0] == 0 ? 0 : type.bytes() / static_cast<std::size_t>(type.shape[0]);
+  return type.shape[0] == 0 ? 0 : type.bytes() / type.shape[0];
 }
 
 // Runs one scan: the body plan once per step, on the current states and slice t of every sequence.
@@ -79,18 +79,18 @@ class ScanRun {
   }
 
  private:
-  std::size_t n_states() const { return static_cast<std::size_t>(layout_.n_states); }
+  std::size_t n_states() const { return layout_.n_states; }
   const View& masks(std::size_t i) const {
-    return inputs_[static_cast<std::size_t>(layout_.n_states + layout_.n_sequences + layout_.n_constants) + i];
+    return inputs_[layout_.n_states + layout_.n_sequences + layout_.n_constants + i];
   }
   static std::byte* slice_at(const View& stacked, std::int64_t t) {
     const std::size_t slice = row_bytes(stacked.type);
-    return slice == 0 ? stacked.data : stacked.data + slice * static_cast<std::size_t>(t);
+    return slice == 0 ? stacked.data : stacked.data + slice * t;
   }
 
   Frame frame(std::int64_t t) {
     Frame f;
-    const std::size_t n_sequences = static_cast<std::size_t>(layout_.n_sequences);
+    const std::size_t n_sequences = layout_.n_sequences;
     for (std::size_t i = 0; i < body_.graph->inputs().size(); ++i) {
       if (i < n_states()) f.inputs.push_back(seen_[i].data());
       else if (i < n_states() + n_sequences) f.inputs.push_back(slice_at(inputs_[i], t));
@@ -106,7 +106,7 @@ class ScanRun {
     const auto* sizes = masks(0).as<const std::int32_t>();
     std::size_t before = 0;
     const auto live_at = [&](std::int64_t s) {
-      return static_cast<std::size_t>(std::clamp<std::int64_t>(sizes[s], 0, batch()));
+      return std::clamp<std::int64_t>(sizes[s], 0, batch());
     };
     for (std::int64_t s = 0; s < t; ++s) before += live_at(s);
     const auto step_type = [](const NamedValue& value, const Graph& body) { return body.type(value.value); };
@@ -114,7 +114,7 @@ class ScanRun {
     std::vector<Bytes> slices, made;
     for (std::size_t i = 0; i < body_.graph->inputs().size(); ++i) {
       const Type type = step_type(body_.graph->inputs()[i], *body_.graph);
-      const bool is_sequence = i >= n_states() && i < n_states() + static_cast<std::size_t>(layout_.n_sequences);
+      const bool is_sequence = i >= n_states() && i < n_states() + layout_.n_sequences;
       const bool sequence = is_sequence && inputs_[i].type.shape.rank() == type.shape.rank();
       if (sequence) {
         slices.emplace_back(type.bytes());
@@ -155,14 +155,14 @@ class ScanRun {
       for (std::size_t i = 0; i < outputs_.size(); ++i) {
         const Type step_type =
             i < n_states() ? outputs_[i].type : Type{outputs_[i].type.dtype, outputs_[i].type.shape.removed(0)};
-        const std::size_t n_bytes = row_bytes(step_type), at = n_bytes * static_cast<std::size_t>(b);
+        const std::size_t n_bytes = row_bytes(step_type), at = n_bytes * b;
         if (i < n_states()) copy_bytes(next_[i].data() + at, now_[i].data() + at, n_bytes);
         else clear_row(slice_at(outputs_[i], t), n_bytes, b);
       }
     }
   }
   static void clear_row(std::byte* rows, std::size_t n_bytes, std::int64_t b) {
-    if (n_bytes > 0) std::memset(rows + n_bytes * static_cast<std::size_t>(b), 0, n_bytes);
+    if (n_bytes > 0) std::memset(rows + n_bytes * b, 0, n_bytes);
   }
 
   const Plan& body_;
@@ -179,12 +179,12 @@ void run_group(const Node& node, std::span<const View> inputs, std::span<const V
   std::vector<Bytes> memory;
   std::vector<std::vector<View>> values(body.nodes().size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {inputs[i]};
+    values[body.inputs()[i].value.node] = {inputs[i]};
   for (std::size_t id = 0; id < values.size(); ++id) {
     const Node& inner = body.nodes()[id];
     if (inner.op == Op::input) continue;
     std::vector<View> operands;
-    for (const ValueId& v : inner.inputs) operands.push_back(values[static_cast<std::size_t>(v.node)][0]);
+    for (const ValueId& v : inner.inputs) operands.push_back(values[v.node][0]);
     if (inner.op == Op::constant) {
       values[id] = {{inner.outputs[0], constant_data(inner)}};
       continue;
@@ -194,7 +194,7 @@ void run_group(const Node& node, std::span<const View> inputs, std::span<const V
     run_node(inner, nullptr, operands, values[id]);
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    const View& from = values[static_cast<std::size_t>(body.outputs()[k].value.node)][0];
+    const View& from = values[body.outputs()[k].value.node][0];
     if (const std::int64_t n = rows_per_sum(node, k)) {
       const View rows[] = {{{from.type.dtype, split_rows(from.type.shape, n)}, from.data}};
       run_node(sum_of_split_rows(outputs[k].type), nullptr, rows, outputs.subspan(k, 1));
@@ -235,8 +235,8 @@ class PlanRun {
   std::byte* place(const Storage& storage) {
     switch (storage.place) {
       case Storage::Place::none: return nullptr;
-      case Storage::Place::input: return frame_.inputs[static_cast<std::size_t>(storage.index)];
-      case Storage::Place::output: return frame_.outputs[static_cast<std::size_t>(storage.index)];
+      case Storage::Place::input: return frame_.inputs[storage.index];
+      case Storage::Place::output: return frame_.outputs[storage.index];
       case Storage::Place::constant: return constant_data(plan_.graph->node(storage.index));
       case Storage::Place::arena: return arena_.data();
     }
@@ -247,7 +247,7 @@ class PlanRun {
     return begin ? begin + storage.offset : nullptr;
   }
   View view(ValueId v) {
-    const auto node = static_cast<std::size_t>(v.node), output = static_cast<std::size_t>(v.output);
+    const std::size_t node = v.node, output = v.output;
     return {plan_.graph->type(v), at(plan_.storage[node][output])};
   }
 

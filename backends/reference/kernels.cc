@@ -24,10 +24,10 @@ Kernel find_kernel(Op op) {
 }
 
 std::vector<std::int64_t> dense_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(shape.rank()));
+  std::vector<std::int64_t> strides(shape.rank());
   std::int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    strides[static_cast<std::size_t>(axis)] = stride;
+    strides[axis] = stride;
     stride *= shape[axis];
   }
   return strides;
@@ -35,25 +35,24 @@ std::vector<std::int64_t> dense_strides(const Shape& shape) {
 
 std::vector<std::int64_t> broadcast_strides(const Shape& from, const Shape& to) {
   const auto dense = dense_strides(from);
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(to.rank()), 0);
+  std::vector<std::int64_t> strides(to.rank(), 0);
   const int missing = to.rank() - from.rank();  // axes are aligned at the right
   for (int axis = 0; axis < from.rank(); ++axis)
-    if (from[axis] != 1) strides[static_cast<std::size_t>(axis + missing)] = dense[static_cast<std::size_t>(axis)];
+    if (from[axis] != 1) strides[axis + missing] = dense[axis];
   return strides;
 }
 
 std::vector<std::int64_t> offsets_of(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t start) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(shape.elements()));
+  std::vector<std::int64_t> offsets(shape.elements());
   std::array<std::int64_t, Shape::k_max_rank> at{};
   std::int64_t offset = start;
   for (std::int64_t& out : offsets) {
     out = offset;
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      const auto a = static_cast<std::size_t>(axis);
-      offset += strides[a];
-      if (++at[a] < shape[axis]) break;
-      offset -= strides[a] * shape[axis];
-      at[a] = 0;
+      offset += strides[axis];
+      if (++at[axis] < shape[axis]) break;
+      offset -= strides[axis] * shape[axis];
+      at[axis] = 0;
     }
   }
   return offsets;

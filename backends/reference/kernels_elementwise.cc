@@ -26,7 +26,7 @@ class Operand {
   Operand(const View& view, const Shape& result) : data_(view.as<const T>()) {
     if (view.type.shape != result) offsets_ = offsets_of(result, broadcast_strides(view.type.shape, result));
   }
-  T operator[](std::int64_t i) const { return data_[offsets_.empty() ? i : offsets_[static_cast<std::size_t>(i)]]; }
+  T operator[](std::int64_t i) const { return data_[offsets_.empty() ? i : offsets_[i]]; }
 
  private:
   const T* data_;

@@ -37,12 +37,12 @@ template <class T, class Sum>
 void add_rows(const Call& call) {
   const View &indices = call.inputs[0], &updates = call.inputs[1], &out = call.outputs[0];
   const std::int64_t rows = out.type.shape[0], size = row_size(out.type.shape);
-  std::vector<Sum> sums(static_cast<std::size_t>(out.elements()));
+  std::vector<Sum> sums(out.elements());
   for (std::int64_t i = 0; i < indices.elements(); ++i) {
     const std::int32_t index = indices.as<const std::int32_t>()[i];
     if (index < 0 || index >= rows) continue;
     for (std::int64_t j = 0; j < size; ++j)
-      sums[static_cast<std::size_t>(index * size + j)] += updates.as<const T>()[i * size + j];
+      sums[index * size + j] += updates.as<const T>()[i * size + j];
   }
   std::transform(sums.begin(), sums.end(), out.as<T>(), [](Sum sum) { return static_cast<T>(sum); });
 }

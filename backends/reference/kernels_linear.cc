@@ -23,7 +23,7 @@ Matrix matrix_of(const Shape& shape, bool transposed) {
 
 // Returns the offset of each matrix of `operand` for each matrix of the result.
 std::vector<std::int64_t> matrix_offsets(const Shape& operand, const Shape& result) {
-  const auto leading = [](const Shape& s) { return Shape(s.dims().first(static_cast<std::size_t>(s.rank() - 2))); };
+  const auto leading = [](const Shape& s) { return Shape(s.dims().first(s.rank() - 2)); };
   auto strides = broadcast_strides(leading(operand), leading(result));
   const std::int64_t matrix = operand[operand.rank() - 2] * operand[operand.rank() - 1];
   for (std::int64_t& stride : strides) stride *= matrix;

@@ -41,7 +41,7 @@ void transpose(const Call& call) {
   const auto dense = dense_strides(x.type.shape);
   std::vector<std::int64_t> strides;
   for (const std::int64_t axis : call.node.attributes.get<Ints>("permutation"))
-    strides.push_back(dense[static_cast<std::size_t>(axis)]);
+    strides.push_back(dense[axis]);
   copy_from(x, out, offsets_of(out.type.shape, strides));
 }
 
@@ -49,7 +49,7 @@ void slice(const Call& call) {
   const View &x = call.inputs[0], &out = call.outputs[0];
   const auto strides = dense_strides(x.type.shape);
   const std::int64_t start = call.node.attributes.get<std::int64_t>("start");
-  copy_from(x, out, offsets_of(out.type.shape, strides, start * strides[static_cast<std::size_t>(axis_of(call))]));
+  copy_from(x, out, offsets_of(out.type.shape, strides, start * strides[axis_of(call)]));
 }
 
 void pad(const Call& call) {
@@ -57,7 +57,7 @@ void pad(const Call& call) {
   const auto strides = dense_strides(out.type.shape);
   const std::int64_t low = call.node.attributes.get<std::int64_t>("low");
   clear(out);
-  copy_to(x, out, offsets_of(x.type.shape, strides, low * strides[static_cast<std::size_t>(axis_of(call))]));
+  copy_to(x, out, offsets_of(x.type.shape, strides, low * strides[axis_of(call)]));
 }
 
 void concat(const Call& call) {
@@ -66,7 +66,7 @@ void concat(const Call& call) {
   const int axis = axis_of(call);
   std::int64_t at = 0;
   for (const View& part : call.inputs) {
-    copy_to(part, out, offsets_of(part.type.shape, strides, at * strides[static_cast<std::size_t>(axis)]));
+    copy_to(part, out, offsets_of(part.type.shape, strides, at * strides[axis]));
     at += part.type.shape[axis];
   }
 }
@@ -78,8 +78,8 @@ void broadcast(const Call& call) {
 
 void iota(const Call& call) {
   const View& out = call.outputs[0];
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(out.type.shape.rank()), 0);
-  strides[static_cast<std::size_t>(axis_of(call))] = 1;
+  std::vector<std::int64_t> strides(out.type.shape.rank(), 0);
+  strides[axis_of(call)] = 1;
   const auto index = offsets_of(out.type.shape, strides);
   for (std::size_t i = 0; i < index.size(); ++i) out.as<std::int32_t>()[i] = static_cast<std::int32_t>(index[i]);
 }

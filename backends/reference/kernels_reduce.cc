@@ -37,8 +37,8 @@ void reduce_sum(const Call& call) {
   for_dtype(x.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Result = std::conditional_t<std::is_class_v<T>, float, T>;
-    std::vector<decltype(term(zero))> sums(static_cast<std::size_t>(out.elements()));
-    for (std::size_t i = 0; i < to.size(); ++i) sums[static_cast<std::size_t>(to[i])] += term(x.as<const T>()[i]);
+    std::vector<decltype(term(zero))> sums(out.elements());
+    for (std::size_t i = 0; i < to.size(); ++i) sums[to[i]] += term(x.as<const T>()[i]);
     std::transform(sums.begin(), sums.end(), out.as<Result>(), [](auto sum) { return static_cast<Result>(sum); });
   });
 }
@@ -62,7 +62,7 @@ void argmax(const Call& call) {
   const int axis = static_cast<int>(call.node.attributes.get<std::int64_t>("axis"));
   const Shape& shape = x.type.shape;
   const auto strides = dense_strides(shape);
-  const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+  const std::int64_t stride = strides[axis];
   const auto starts = offsets_of(shape.with(axis, 1), strides);
   for_number(x.type.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -10,7 +10,7 @@ namespace unroll {
 
 namespace {
 
-// What a pad node puts where: `inner` at [low, low + size) of an axis, zeros elsewhere.
+// The value of a pad node: `inner` at [low, low + size) of an axis, zeros elsewhere.
 struct Piece {
   int axis;
   std::int64_t low;

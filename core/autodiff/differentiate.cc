@@ -141,8 +141,7 @@ std::vector<Value> pull_back(std::span<const Value> outputs, std::span<const Val
   return gradients;
 }
 
-std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const Value> cotangents,
-                                 std::span<const Value> wrt) {
+std::vector<Value> differentiate(ValueList outputs, ValueList cotangents, ValueList wrt) {
   check(outputs, cotangents, wrt);
   std::vector<Value> gradients = pull_back(outputs, cotangents, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
@@ -150,15 +149,20 @@ std::vector<Value> differentiate(std::span<const Value> outputs, std::span<const
   return gradients;
 }
 
-std::vector<Value> differentiate(Value loss, std::span<const Value> wrt) {
+std::vector<Value> differentiate(Value loss, ValueList wrt) {
   if (!loss) throw Error(ErrorKind::usage, "differentiate", "the loss is empty");
   if (loss.rank() != 0)
     throw Error(ErrorKind::shape, "differentiate", "the loss must be a scalar; got " + loss.type().text(),
                 "reduce it with mean or sum");
   if (!is_float(loss.dtype()))
     throw Error(ErrorKind::type, "differentiate", "the loss must be of a float dtype; got " + loss.type().text());
-  const Value one = scalar_like(loss, 1);
-  return differentiate(std::span(&loss, 1), std::span(&one, 1), wrt);
+  return differentiate({loss}, {scalar_like(loss, 1)}, wrt);
+}
+
+ValueAndGradients value_and_grad(const std::function<Value(std::span<const Value> arguments)>& function,
+                                 ValueList arguments) {
+  const Value value = function(arguments);
+  return {value, differentiate(value, arguments)};
 }
 
 }  // namespace unroll

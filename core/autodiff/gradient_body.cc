@@ -19,10 +19,10 @@ std::shared_ptr<const Graph> gradient_graph(const Graph& forward, std::span<cons
     in.push_back(graph->input("in" + std::to_string(in.size()), forward.type(input.value)));
   for (const std::int64_t k : d_outputs)
     cotangents.push_back(
-        graph->input("d_out" + std::to_string(k), forward.type(forward.outputs()[static_cast<std::size_t>(k)].value)));
+        graph->input("d_out" + std::to_string(k), forward.type(forward.outputs()[k].value)));
   const std::vector<Value> out = inline_graph(*graph, forward, in);
-  for (const std::int64_t k : d_outputs) outputs.push_back(out[static_cast<std::size_t>(k)]);
-  for (const std::int64_t k : d_inputs) wrt.push_back(in[static_cast<std::size_t>(k)]);
+  for (const std::int64_t k : d_outputs) outputs.push_back(out[k]);
+  for (const std::int64_t k : d_inputs) wrt.push_back(in[k]);
   const std::vector<Value> gradients = differentiate(outputs, cotangents, wrt);
   for (std::size_t i = 0; i < gradients.size(); ++i) graph->output("d_in" + std::to_string(d_inputs[i]), gradients[i]);
   return graph;

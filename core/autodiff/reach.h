@@ -13,9 +13,9 @@ class ValueSet {
  public:
   explicit ValueSet(const Graph& graph);
   bool contains(ValueId id) const {
-    return nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return nodes_[id.node][id.output];
   }
-  void insert(ValueId id) { nodes_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] = true; }
+  void insert(ValueId id) { nodes_[id.node][id.output] = true; }
 
  private:
   std::vector<std::vector<bool>> nodes_;  // [node][output], as the graph was when the set was made

@@ -10,7 +10,7 @@
 
 namespace unroll {
 
-// What a rule sees of the node it differentiates.
+// The operands of a gradient rule: the node and the cotangents of its outputs.
 struct Backward {
   Graph& graph;
   Node node;                 // a copy: appending moves the graph's own
@@ -26,7 +26,7 @@ struct Backward {
 
 // One cotangent per operand: of the operand's shape, or of the shape it was broadcast to; empty: zero. Cotangents of
 // 16-bit values are f32: storing a value does not round its gradient.
-// What is not wanted may be left empty.
+// A rule may leave cotangents empty that nobody wants.
 using Rule = std::vector<Value> (*)(const Backward&);
 struct RuleRow {
   Op op;

@@ -30,7 +30,7 @@ Request request_of(const Backward& b) {
 }
 Values spread(const Backward& b, const Request& r, const Values& gradients) {
   Values d_in(b.in.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) d_in[static_cast<std::size_t>(r.d_inputs[i])] = gradients[i];
+  for (std::size_t i = 0; i < gradients.size(); ++i) d_in[r.d_inputs[i]] = gradients[i];
   return d_in;
 }
 

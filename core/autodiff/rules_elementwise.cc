@@ -36,7 +36,7 @@ Values cast_rule(const Backward& b) { return {cast(b.d(), arithmetic_dtype(b.in_
 Values add_rule(const Backward& b) { return {b.d(), b.d()}; }
 Values sub_rule(const Backward& b) { return {b.d(), b.wanted[1] ? -b.d() : Value()}; }
 Values mul_rule(const Backward& b) {
-  // A square: 2 d x at once. Where d has one value per row, so has 2 d, which is cheaper than another sum of rows.
+  // A square: 2 d x at once. If d has one value per row, so does 2 d, which is cheaper than another sum of rows.
   if (b.in[0] == b.in[1]) return {(b.d() + b.d()) * b.in[0], Value()};
   return {b.wanted[0] ? b.d() * b.in[1] : Value(), b.wanted[1] ? b.d() * b.in[0] : Value()};
 }
@@ -44,7 +44,7 @@ Values div_rule(const Backward& b) {  // d/b, -(d/b) y
   const Value d_a = b.d() / b.in[1];
   return {d_a, b.wanted[1] ? -(d_a * b.y()) : Value()};
 }
-// Of equals the second operand has the gradient, so relu(0) = maximum(0, 0) has none.
+// The second of two equal operands gets the gradient, so relu(0) = maximum(0, 0) has none.
 Values first_or_second(const Backward& b, Value first) {
   return {b.wanted[0] ? where(first, b.d()) : Value(), b.wanted[1] ? select(first, zero_like(b.d()), b.d()) : Value()};
 }

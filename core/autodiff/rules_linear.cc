@@ -20,7 +20,7 @@ Values transpose_rule(const Backward& b) {
   const Ints& permutation = b.node.attributes.get<Ints>("permutation");
   Ints inverse(permutation.size());
   for (std::size_t i = 0; i < permutation.size(); ++i)
-    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+    inverse[permutation[i]] = static_cast<std::int64_t>(i);
   return {transpose(b.d(), std::move(inverse))};
 }
 Values slice_rule(const Backward& b) {

@@ -13,7 +13,9 @@
 #include "core/autodiff/saved.h"
 #include "core/autodiff/transplant.h"
 #include "core/ir/match/recognize.h"
+#include "core/ir/ops/scan_parts.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
@@ -32,23 +34,23 @@ struct Loop {
   Flags wanted;
 
   std::size_t n_states() const { return static_cast<std::size_t>(layout.n_states); }
-  bool is_sequence(std::size_t i) const {
-    return i >= n_states() && i < n_states() + static_cast<std::size_t>(layout.n_sequences);
-  }
-  bool is_constant(std::size_t i) const { return i >= n_states() + static_cast<std::size_t>(layout.n_sequences); }
-  std::string input_name(std::size_t i) const { return node.body->inputs()[i].name; }
+  ScanRole role(std::size_t i) const { return scan_role(layout, i); }
+  ScanParts parts() const { return {node, in}; }
 };
 
+// Masks become sequences, behind the others; they want no gradient.
 Loop without_masks(const Backward& b) {
   const ScanLayout layout = scan_layout(b.node);
   const Node node = b.graph.node(lower_masks(b.graph, b.out[0].id().node)[0].id().node);
   Values in;
   for (const ValueId id : node.inputs) in.push_back(b.graph.value(id));
-  // Masks come between sequences and constants and want nothing.
-  const auto n_masks = static_cast<std::size_t>(layout.has_lengths + layout.has_reset);
-  Flags wanted(b.wanted.begin(), b.wanted.end() - static_cast<std::ptrdiff_t>(n_masks));
-  wanted.insert(wanted.begin() + layout.n_states + layout.n_sequences, n_masks, false);
-  return {b.graph, node, scan_layout(node), std::move(in), b.out, b.d_out, std::move(wanted)};
+  Flags data, constants;
+  for (std::size_t i = 0; i < b.in.size(); ++i)
+    if (scan_role(layout, i) < ScanRole::constant) data.push_back(b.wanted[i]);
+    else if (scan_role(layout, i) == ScanRole::constant) constants.push_back(b.wanted[i]);
+  data.resize(in.size() - constants.size(), false);
+  data.insert(data.end(), constants.begin(), constants.end());
+  return {b.graph, node, scan_layout(node), std::move(in), b.out, b.d_out, std::move(data)};
 }
 
 // States whose cotangent is carried from step to step: they depend on something wanted, and something that has a
@@ -153,20 +155,17 @@ std::unique_ptr<Step> differentiate_step(const Loop& loop, const Flags& carried)
 
 // Values of the forward part that the backward part reads.
 std::vector<ValueId> used_by_backward(const Step& step) {
-  const auto nodes = step.graph.nodes();
-  Flags backward(nodes.size()), needed(nodes.size());
+  PerNode<bool> backward(step.graph), needed(step.graph);
   for (const Value& d : step.d_out)
-    if (d) backward[static_cast<std::size_t>(d.id().node)] = true;
+    if (d) backward[d.id().node] = true;
+  const auto nodes = step.graph.nodes();
   for (std::size_t n = 0; n < nodes.size(); ++n)
-    for (const ValueId id : nodes[n].inputs) backward[n] = backward[n] || backward[static_cast<std::size_t>(id.node)];
+    for (const ValueId id : nodes[n].inputs) backward[n] = backward[n] || backward[id.node];
 
   std::vector<ValueId> used;
   const auto visit = [&](ValueId id) {
-    if (backward[static_cast<std::size_t>(id.node)]) {
-      needed[static_cast<std::size_t>(id.node)] = true;
-    } else {
-      used.push_back(id);
-    }
+    if (backward[id.node]) needed[id.node] = true;
+    else used.push_back(id);
   };
   for (const ValueId id : step.results()) visit(id);
   for (std::size_t n = nodes.size(); n-- > 0;)
@@ -175,18 +174,18 @@ std::vector<ValueId> used_by_backward(const Step& step) {
   return used;
 }
 
-// Where the backward scan finds a value of the forward part: outside, per step or the same in every step.
+// The value outside of the loop that the backward scan reads for a value of the forward part.
 struct Source {
   Value outer;
   bool per_step;
 };
 using Sources = std::map<ValueId, Source>;
 
-// What is at hand without saving: sequences, constants and what the forward scan puts out already.
+// Sequences, constants and outputs of the forward scan: values that need not be saved.
 Sources available_sources(const Loop& loop, const Step& step) {
   Sources sources;
   for (std::size_t i = loop.n_states(); i < step.in.size(); ++i)
-    sources.try_emplace(step.in[i].id(), Source{loop.in[i], loop.is_sequence(i)});
+    sources.try_emplace(step.in[i].id(), Source{loop.in[i], loop.role(i) == ScanRole::sequence});
   for (std::size_t k = loop.n_states(); k < step.out.size(); ++k)
     sources.try_emplace(step.out[k].id(), Source{loop.out[k], true});
   return sources;
@@ -204,96 +203,72 @@ std::vector<ValueId> constants_of(const Sources& sources) {
   return ids;
 }
 
-// The forward scan once more, with the saved values as further outputs; adds where they are to `sources`.
+// Emits the forward scan again with the saved values as further outputs, and adds these to `sources`.
 void emit_forward(const Loop& loop, const Step& step, const std::vector<ValueId>& saved, Sources& sources) {
   if (saved.empty()) return;
-  auto body = std::make_shared<Graph>();
+  const ScanParts parts = loop.parts();
+  ScanBuilder again(parts);
+  const Values inputs = again.add_all(parts, *loop.node.body);
   std::map<ValueId, Value> given;
-  for (std::size_t i = 0; i < step.in.size(); ++i)
-    given.emplace(step.in[i].id(), body->input(loop.input_name(i), step.in[i].type()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) given.emplace(step.in[i].id(), inputs[i]);
   std::vector<ValueId> results;
   for (const Value& value : step.out) results.push_back(value.id());
   results.insert(results.end(), saved.begin(), saved.end());
-  const Values copies = transplant(*body, step.graph, results, std::move(given));
-  for (std::size_t k = 0; k < copies.size(); ++k) {
-    std::string name =
-        k < step.out.size() ? loop.node.body->outputs()[k].name : "saved" + std::to_string(k - step.out.size());
-    while (body->find_output(name)) name += "_";
-    body->output(name, copies[k]);
-  }
-  const Values out = scan_body(loop.in, loop.node.attributes, std::move(body));
+  const Values out = again.emit(transplant(again.step(), step.graph, results, std::move(given)));
   for (std::size_t k = 0; k < saved.size(); ++k)
     sources.insert_or_assign(saved[k], Source{out[step.out.size() + k], true});
 }
 
-// Operands of the backward scan and the inputs of its body that stand for them.
-struct Operands {
-  std::shared_ptr<Graph> body = std::make_shared<Graph>();
-  Values outer;
-  std::map<ValueId, Value> given;  // by value of the step
-  std::int64_t n_sequences = 0;
-
-  Value add(Value source, bool per_step, const std::string& name) {
-    Type type = source.type();
-    if (per_step) type.shape = type.shape.removed(0);
-    outer.push_back(source);
-    n_sequences += per_step;
-    return body->input(name + std::to_string(outer.size() - 1), type);
-  }
-};
-
 Value zero_cotangent(Value x) { return filled(x.graph(), cotangent_type(x.type()), 0); }
 
-// Returns the gradient of each operand of the loop; empty where there is none.
-Values emit_backward(const Loop& loop, const Step& step, const Sources& sources) {
-  Operands operands;
-  std::vector<std::size_t> order;  // operands of the loop, as the backward scan gives their gradients
-  Values sums;                     // of constants, so far
-  for (std::size_t i = 0; i < step.d_in.size(); ++i) {
-    if (!step.d_in[i] || loop.is_sequence(i)) continue;
-    const bool constant = loop.is_constant(i);
-    const Value start = constant || !loop.d_out[i] ? zero_cotangent(loop.in[i]) : loop.d_out[i];
-    const Value inner = operands.add(start, false, constant ? "d_constant" : "d_state");
-    if (constant)
-      sums.push_back(inner);
-    else
-      operands.given.emplace(step.d_out[i].id(), inner);
-    order.push_back(i);
-  }
-  const std::size_t n_states = order.size();
-  for (std::size_t i = 0; i < step.d_in.size(); ++i)
-    if (step.d_in[i] && loop.is_sequence(i)) order.push_back(i);
+// The backward scan in the making. Its states are the cotangents of states, then sums for the gradients of constants;
+// its outputs are the gradients of sequences.
+class BackwardScan {
+ public:
+  BackwardScan(const Loop& loop, const Step& step)
+      : loop_(loop), step_(step), scan_({{"steps", loop.layout.steps}, {"reverse", !loop.layout.reverse}}) {}
 
-  Sources all = sources;
-  for (std::size_t k = loop.n_states(); k < step.d_out.size(); ++k)
-    if (step.d_out[k]) all.emplace(step.d_out[k].id(), Source{loop.d_out[k], true});
-  const std::vector<ValueId> read = frontier(step.graph, step.results(), keys_of(all));
-  for (const bool per_step : {true, false})
-    for (const ValueId id : read)
-      if (all.at(id).per_step == per_step)
-        operands.given.emplace(id, operands.add(all.at(id).outer, per_step, per_step ? "x" : "constant"));
-
-  std::vector<ValueId> results;
-  for (const std::size_t i : order) results.push_back(step.d_in[i].id());
-  const Values copies = transplant(*operands.body, step.graph, results, operands.given);
-  const std::size_t first_sum = n_states - sums.size();
-  for (std::size_t r = 0; r < copies.size(); ++r) {
-    const bool sum = r >= first_sum && r < n_states;
-    operands.body->output((r < n_states ? "next" : "y") + std::to_string(r),
-                          sum ? sums[r - first_sum] + copies[r] : copies[r]);
+  // Returns the gradient of each operand of the loop; empty where there is none.
+  Values emit(const Sources& sources) {
+    for (const ScanRole role : {ScanRole::state, ScanRole::constant, ScanRole::sequence})
+      for (std::size_t i = 0; i < step_.d_in.size(); ++i)
+        if (step_.d_in[i] && loop_.role(i) == role) add_gradient(i, role);
+    add_sources(sources);
+    std::vector<ValueId> wanted;
+    for (const std::size_t i : order_) wanted.push_back(step_.d_in[i].id());
+    Values results = transplant(scan_.step(), step_.graph, wanted, given_);
+    for (std::size_t r = 0; r < results.size(); ++r)
+      if (const auto sum = sums_.find(order_[r]); sum != sums_.end()) results[r] = sum->second + results[r];
+    const Values out = scan_.emit(results);
+    Values d_in(loop_.in.size());
+    for (std::size_t r = 0; r < order_.size(); ++r) d_in[order_[r]] = out[r];
+    return d_in;
   }
-  const Values out = scan_body(operands.outer,
-                               {{"steps", loop.layout.steps},
-                                {"states", static_cast<std::int64_t>(n_states)},
-                                {"sequences", operands.n_sequences},
-                                {"reverse", !loop.layout.reverse},
-                                {"lengths", false},
-                                {"reset", false}},
-                               operands.body);
-  Values d_in(loop.in.size());
-  for (std::size_t r = 0; r < order.size(); ++r) d_in[order[r]] = out[r];
-  return d_in;
-}
+
+ private:
+  void add_gradient(std::size_t i, ScanRole role) {
+    order_.push_back(i);
+    if (role == ScanRole::constant) sums_[i] = scan_.state(zero_cotangent(loop_.in[i]));
+    if (role == ScanRole::state)
+      given_.emplace(step_.d_out[i].id(), scan_.state(loop_.d_out[i] ? loop_.d_out[i] : zero_cotangent(loop_.in[i])));
+  }
+  // Operands for the values of the step that the gradients read.
+  void add_sources(Sources sources) {
+    for (std::size_t k = loop_.n_states(); k < step_.d_out.size(); ++k)
+      if (step_.d_out[k]) sources.emplace(step_.d_out[k].id(), Source{loop_.d_out[k], true});
+    for (const ValueId id : frontier(step_.graph, step_.results(), keys_of(sources))) {
+      const auto [outer, per_step] = sources.at(id);
+      given_.emplace(id, per_step ? scan_.sequence(outer) : scan_.constant(outer));
+    }
+  }
+
+  const Loop& loop_;
+  const Step& step_;
+  ScanBuilder scan_;
+  std::map<ValueId, Value> given_;     // inputs of the backward step by value of the step
+  std::map<std::size_t, Value> sums_;  // by constant operand: its gradient so far
+  std::vector<std::size_t> order_;     // operands in the order of the results
+};
 
 // The gradient of the composite that a loop computes, in a graph of its own: operands may depend on each other here.
 Values as_composite(const Backward& b, const Graph& composite) {
@@ -308,7 +283,9 @@ Values as_composite(const Backward& b, const Graph& composite) {
     if (b.wanted[i]) d_inputs.push_back(static_cast<std::int64_t>(i));
   const Values gradients = inline_graph(b.graph, *gradient_graph(composite, d_outputs, d_inputs), operands);
   Values d_in(b.in.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) d_in[static_cast<std::size_t>(d_inputs[i])] = gradients[i];
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < b.in.size(); ++i)
+    if (b.wanted[i]) d_in[i] = gradients[next++];
   return d_in;
 }
 
@@ -325,12 +302,11 @@ Values scan_rule(const Backward& b) {
   const std::vector<ValueId> saved =
       choose_saved(step->graph, used_by_backward(*step), keys_of(sources), constants_of(sources));
   emit_forward(loop, *step, saved, sources);
-  const Values d_loop = emit_backward(loop, *step, sources);
+  const Values d_loop = BackwardScan(loop, *step).emit(sources);
   const ScanLayout layout = scan_layout(b.node);
-  const std::size_t n_masks =
-      loop.in.size() - static_cast<std::size_t>(layout.n_states + layout.n_sequences + layout.n_constants);
-  for (std::size_t i = 0; i + n_masks < loop.in.size(); ++i)
-    d_in[i] = d_loop[i < static_cast<std::size_t>(layout.n_states + layout.n_sequences) ? i : i + n_masks];
+  const std::size_t n_masks = loop.in.size() - b.node.body->inputs().size();  // constants stand behind the masks
+  for (std::size_t i = 0; i < b.node.body->inputs().size(); ++i)
+    d_in[i] = d_loop[scan_role(layout, i) < ScanRole::constant ? i : n_masks + i];
   return d_in;
 }
 

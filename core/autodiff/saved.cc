@@ -21,19 +21,19 @@ class Network {
   explicit Network(int n_vertices) : first_(static_cast<std::size_t>(n_vertices)) {}
 
   void connect(int from, int to, std::int64_t capacity) {
-    first_[static_cast<std::size_t>(from)].push_back(edges_.size());
+    first_[from].push_back(edges_.size());
     edges_.push_back({to, capacity});
-    first_[static_cast<std::size_t>(to)].push_back(edges_.size());
+    first_[to].push_back(edges_.size());
     edges_.push_back({from, 0});
   }
   // Pushes as much as possible from source to sink; returns which vertices the source still reaches.
   std::vector<bool> cut(int source, int sink) {
     for (;;) {
       const std::vector<std::size_t> arrived_by = search(source);
-      if (arrived_by[static_cast<std::size_t>(sink)] == k_nowhere) {
+      if (arrived_by[sink] == k_nowhere) {
         std::vector<bool> reached(first_.size());
         for (std::size_t v = 0; v < reached.size(); ++v) reached[v] = arrived_by[v] != k_nowhere;
-        reached[static_cast<std::size_t>(source)] = true;
+        reached[source] = true;
         return reached;
       }
       push(source, sink, arrived_by);
@@ -56,15 +56,15 @@ class Network {
       queue.pop_front();
       for (const std::size_t e : first_[v]) {
         const int to = edges_[e].to;
-        if (edges_[e].capacity == 0 || to == source || arrived_by[static_cast<std::size_t>(to)] != k_nowhere) continue;
-        arrived_by[static_cast<std::size_t>(to)] = e;
+        if (edges_[e].capacity == 0 || to == source || arrived_by[to] != k_nowhere) continue;
+        arrived_by[to] = e;
         queue.push_back(to);
       }
     }
     return arrived_by;
   }
   void push(int source, int sink, const std::vector<std::size_t>& arrived_by) {
-    const auto edge_to = [&](int v) { return arrived_by[static_cast<std::size_t>(v)]; };
+    const auto edge_to = [&](int v) { return arrived_by[v]; };
     std::int64_t amount = k_unlimited;
     for (int v = sink; v != source; v = edges_[edge_to(v) ^ 1].to)
       amount = std::min(amount, edges_[edge_to(v)].capacity);
@@ -154,7 +154,7 @@ std::vector<ValueId> choose_saved(const Graph& graph, std::span<const ValueId> u
   const std::vector<bool> reached = network.cut(source, sink);
   std::vector<ValueId> saved;
   for (const auto& [id, v] : vertex)
-    if (reached[static_cast<std::size_t>(v)] && !reached[static_cast<std::size_t>(v) + 1]) saved.push_back(id);
+    if (reached[v] && !reached[static_cast<std::size_t>(v) + 1]) saved.push_back(id);
   return saved;
 }
 

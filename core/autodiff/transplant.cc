@@ -19,7 +19,7 @@ std::vector<bool> nodes_before(const Graph& source, std::span<const ValueId> wan
     if (is_stop(id)) {
       met(id);
     } else {
-      needed[static_cast<std::size_t>(id.node)] = true;
+      needed[id.node] = true;
     }
   };
   for (const ValueId id : wanted) visit(id);

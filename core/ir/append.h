@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions of ops.h do with the operands that they are given.
+// Helpers of the functions of ops.h: appending nodes for given operands.
 #pragma once
 
 #include <initializer_list>
@@ -20,6 +20,9 @@ inline Value append(Op op, std::initializer_list<Value> inputs, Attributes attri
   require_first(op, *inputs.begin());
   return inputs.begin()->graph().append_one(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
 }
+
+// A negative axis counts from the end.
+inline int from_end(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
 // x where the condition holds, else 0. Times 0 is not enough: 0 * NaN is NaN.
 inline Value zero_unless(Value condition, Value x) { return select(condition, x, scalar_like(x, 0)); }

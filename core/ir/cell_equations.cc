@@ -14,15 +14,14 @@ Value seeing(Value gate, Value peephole, Value c) { return peephole ? gate + pee
 
 Value rnn_state(Value sum, bool use_relu) { return use_relu ? relu(sum) : tanh(sum); }
 
-Value gru_state(std::span<const Value> x, std::span<const Value> gates, Value h, const CellHook& recurrent,
-                const CellHook& d) {
+Value gru_state(ValueList x, ValueList gates, Value h, const CellHook& recurrent, const CellHook& d) {
   const Value r = sigmoid(x[0] + gates[0]);
   const Value z = sigmoid(x[1] + gates[1]);
   const Value n = through(d, tanh(x[2] + recurrent(r)));
   return n + z * (h - n);
 }
 
-LstmState lstm_state(std::span<const Value> gates, Value c, const LstmVariant& variant) {
+LstmState lstm_state(ValueList gates, Value c, const LstmVariant& variant) {
   const Value i = sigmoid(seeing(gates[0], variant.w_ci, c));
   const Value f = sigmoid(seeing(gates[1], variant.w_cf, c));
   const Value next = f * c + i * through(variant.d, tanh(gates[2]));

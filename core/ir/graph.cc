@@ -36,8 +36,8 @@ Origin nested(const Origin& outer, const Origin& inner) {
   return origin;
 }
 
-// Of a node that was appended outside of all scopes. Of the operands in the latest phase, an input of the graph counts
-// first: it is a parameter.
+// The origin of a node that was appended outside of all scopes: that of its operands in the latest phase. Inputs of the
+// graph come first, because they are parameters.
 Origin origin_of_operands(const Graph& graph, const std::vector<ValueId>& inputs) {
   Origin origin;
   bool of_input = false;
@@ -116,7 +116,7 @@ void Graph::output(std::string name, Value value) {
   outputs_.push_back({std::move(name), value.id()});
 }
 
-std::vector<ValueId> Graph::ids_of(Op op, std::span<const Value> inputs) const {
+std::vector<ValueId> Graph::ids_of(Op op, ValueList inputs) const {
   std::vector<ValueId> ids;
   for (const Value& value : inputs) {
     if (!value || &value.graph() != this)
@@ -137,7 +137,7 @@ std::vector<Value> Graph::append_node(Node node) {
   return values;
 }
 
-std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attributes attributes,
+std::vector<Value> Graph::append(Op op, ValueList inputs, Attributes attributes,
                                  std::shared_ptr<const Graph> body) {
   std::vector<ValueId> ids = ids_of(op, inputs);
   std::vector<Type> types;
@@ -146,12 +146,12 @@ std::vector<Value> Graph::append(Op op, std::span<const Value> inputs, Attribute
   return append_node({op, std::move(ids), std::move(attributes), std::move(body), std::move(outputs), {}});
 }
 
-Value Graph::append_one(Op op, std::span<const Value> inputs, Attributes attributes,
+Value Graph::append_one(Op op, ValueList inputs, Attributes attributes,
                         std::shared_ptr<const Graph> body) {
   return append(op, inputs, std::move(attributes), std::move(body)).at(0);
 }
 
-std::vector<Value> Graph::append_copy(const Graph& source, const Node& node, std::span<const Value> inputs) {
+std::vector<Value> Graph::append_copy(const Graph& source, const Node& node, ValueList inputs) {
   const OriginScope of_node(*this, node.origin);
   std::vector<ValueId> ids = ids_of(node.op, inputs);
   const bool same_types = std::ranges::equal(
@@ -173,16 +173,16 @@ Value Graph::find_output(std::string_view name) {
   return found ? value(found->value) : Value();
 }
 
-std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<const Value> inputs) {
+std::vector<Value> inline_graph(Graph& target, const Graph& source, ValueList inputs) {
   const std::size_t n = source.nodes().size();
   if (inputs.size() != source.inputs().size())
     throw Error(ErrorKind::usage, "inline_graph",
                 "takes " + std::to_string(source.inputs().size()) + " inputs; got " + std::to_string(inputs.size()));
   std::vector<bool> needed(n, false);
-  for (const NamedValue& output : source.outputs()) needed[static_cast<std::size_t>(output.value.node)] = true;
+  for (const NamedValue& output : source.outputs()) needed[output.value.node] = true;
   for (std::size_t i = n; i-- > 0;)
     if (needed[i])
-      for (const ValueId& input : source.nodes()[i].inputs) needed[static_cast<std::size_t>(input.node)] = true;
+      for (const ValueId& input : source.nodes()[i].inputs) needed[input.node] = true;
 
   std::vector<std::vector<Value>> map(n);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -191,11 +191,11 @@ std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<co
       throw Error(
           ErrorKind::shape, "inline_graph",
           "input '" + source.inputs()[i].name + "' is " + source.type(id).text() + "; got " + inputs[i].type().text());
-    map[static_cast<std::size_t>(id.node)] = {inputs[i]};
+    map[id.node] = {inputs[i]};
   }
   copy_ranges(source, inputs);
   const auto at = [&](const ValueId& id) {
-    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return map[id.node][id.output];
   };
   for (std::size_t i = 0; i < n; ++i) {
     if (!needed[i] || !map[i].empty()) continue;

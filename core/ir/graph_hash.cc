@@ -60,10 +60,10 @@ std::uint64_t graph_hash(const Graph& graph) {
   std::vector<std::uint64_t> nodes(graph.nodes().size());
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueId id = graph.inputs()[i].value;
-    nodes[static_cast<std::size_t>(id.node)] = Hash().add("input").add(i).add(graph.type(id).text()).value();
+    nodes[id.node] = Hash().add("input").add(i).add(graph.type(id).text()).value();
   }
   const auto of = [&](const ValueId& id) {
-    return Hash().add(nodes[static_cast<std::size_t>(id.node)]).add(unsigned_of(id.output)).value();
+    return Hash().add(nodes[id.node]).add(unsigned_of(id.output)).value();
   };
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = graph.nodes()[n];

@@ -16,7 +16,7 @@ using TensorBytes = std::function<std::string(const std::shared_ptr<const Tensor
 std::string type_and_elements(const std::shared_ptr<const Tensor>& tensor);
 std::string attribute_bytes(const Attributes& attributes, const TensorBytes& tensor_bytes = type_and_elements);
 
-// Whether both have equal nodes in the same order, and equal inputs and outputs; origins may differ.
+// True if both have equal nodes in the same order, and equal inputs and outputs. Origins may differ.
 bool is_same_graph(const Graph& a, const Graph& b);
 
 }  // namespace unroll

@@ -41,7 +41,7 @@ void mark(Attributes& input, const Attributes& range) {
 }
 
 void require(Graph& graph, ValueId id, const Attributes& range) {
-  Node& node = GraphEdit::nodes(graph)[static_cast<std::size_t>(id.node)];
+  Node& node = GraphEdit::nodes(graph)[id.node];
   if (node.outputs[0].dtype != DType::i32) return;
   if (node.op == Op::input) return mark(node.attributes, range);
   if (node.op == Op::constant)

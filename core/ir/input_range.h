@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the values of an i32 input may be: lengths, indices. What builds a graph declares it, and whoever binds a tensor
-// in host memory checks it. A range is a mark on the input's node: no result, hash or text depends on it.
+// Ranges of i32 inputs such as lengths and indices. Builders of a graph declare them; code that binds a tensor in host
+// memory checks them. A range is a mark on the input's node: no result, hash or text depends on it.
 #pragma once
 
 #include <cstdint>

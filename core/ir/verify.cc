@@ -51,7 +51,7 @@ class Verifier {
     std::string place = where_;
     if (at_ >= 0) place += " %" + std::to_string(at_);
     if (at_ >= 0 && known()) place += " " + std::string(op_info(graph_.node(at_).op).name);
-    const std::string text(k_rules[static_cast<std::size_t>(rule - 1)].text);
+    const std::string text(k_rules[rule - 1].text);
     throw Error(ErrorKind::graph, "verify",
                 "R" + std::to_string(rule) + ": " + text + "; " + what + (place.empty() ? "" : ", at" + place));
   }

@@ -33,7 +33,7 @@ Value sequence_mask(Value lengths, std::int64_t steps) {
 }
 
 struct Model::State {
-  BackendUse backend;
+  BackendHandle backend;
   Network network;
   Constants parameters;
   struct Planned {
@@ -53,13 +53,13 @@ struct Model::State {
       throw Error(ErrorKind::usage, "Model", "the network returns no outputs", "Name them in TaskGraph::outputs");
     for (const auto& [name, value] : built.outputs) graph.output(name, value);
     const auto folded = with_constants(graph, scope.parameters(), parameters, "Model");
-    auto program = std::make_unique<Program>(*folded, backend.get("Model"));
+    auto program = std::make_unique<Program>(*folded, backend);
     return programs.emplace(std::move(key), Planned{std::move(program), index_limits(graph)}).first->second;
   }
 };
 
-Model::Model(Backend& backend, Network network, TensorMap parameters)
-    : state_(new State{backend, std::move(network), constants_of(parameters), {}}) {
+Model::Model(BackendHandle backend, Network network, TensorMap parameters)
+    : state_(new State{std::move(backend), std::move(network), constants_of(parameters), {}}) {
   if (!state_->network) throw Error(ErrorKind::usage, "Model", "the network is empty");
 }
 Model::~Model() = default;

@@ -14,24 +14,22 @@ namespace unroll {
 
 namespace {
 
-void check_options(Op cell, const RecurrentLayerOptions& o) {
-  if (o.hidden < 1 || o.layers < 1)
-    throw Error(
-        ErrorKind::usage, "recurrent_layer",
-        "hidden and layers must be at least 1; got " + std::to_string(o.hidden) + " and " + std::to_string(o.layers));
-  for (const double rate : {o.recurrent_dropout, o.weight_drop})
-    if (!(rate >= 0 && rate < 1))
-      throw Error(ErrorKind::usage, "recurrent_layer",
-                  "recurrent_dropout and weight_drop must be in [0,1); got " + exact_text(rate));
-  if (cell == Op::rnn && o.recurrent_dropout > 0 && o.mask == DropoutMask::step)
-    throw Error(ErrorKind::usage, "recurrent_layer", "recurrent_dropout of an rnn needs variational = true",
-                "A plain rnn has no candidate state");
+RecurrentOptions op_options(const RecurrentModelOptions& o) {
+  return {.hidden = o.hidden,
+          .layers = o.layers,
+          .bidirectional = o.bidirectional,
+          .bias = o.bias,
+          .dropout = o.dropout,
+          .relu = o.nonlinearity == Nonlinearity::relu,
+          .reset_after = o.reset_after,
+          .projection = o.projection,
+          .peephole = o.peephole};
 }
 
-// Appends `o.layers` layers from number `first` on as one composite; h0 and c0 belong to these layers.
-RecurrentResult composite(Scope scope, Op cell, Value x, int first, const RecurrentLayerOptions& o, Value h0, Value c0,
+// `o.layers` layers from number `first` on as one composite; h0 and c0 are of those layers.
+RecurrentResult composite(Scope scope, Op cell, Value x, int first, const RecurrentModelOptions& o, Value h0, Value c0,
                           Value lengths) {
-  RecurrentOptions used = o;
+  RecurrentOptions used = op_options(o);
   if (!scope.training() || o.layers == 1) used.dropout = 0;
   RecurrentInputs in{.x = x, .h0 = h0, .c0 = c0, .lengths = lengths, .key = {}, .parameters = {}};
   if (used.dropout > 0) {
@@ -45,14 +43,14 @@ RecurrentResult composite(Scope scope, Op cell, Value x, int first, const Recurr
   return recurrent(cell, in, used);
 }
 
-RecurrentResult layer_by_layer(const Scope& scope, Op cell, Value x, const RecurrentLayerOptions& o, Value h0, Value c0,
+RecurrentResult layer_by_layer(const Scope& scope, Op cell, Value x, const RecurrentModelOptions& o, Value h0, Value c0,
                                Value lengths) {
   const std::int64_t slots = h0.shape()[0] / o.layers;
   const auto part = [&](Value states, int layer) { return states ? slice(states, 0, layer * slots, slots) : Value(); };
-  RecurrentLayerOptions one = o;
+  RecurrentModelOptions one = o;
   one.layers = 1;
   std::vector<Value> hn, cn;
-  const Value y = stacked(scope, x, {o.layers, o.dropout, o.mask, o.stack}, lengths, [&](int layer, Value input) {
+  const Value y = stacked(scope, x, o, lengths, [&](int layer, Value input) {
     const RecurrentResult r = composite(scope, cell, input, layer, one, part(h0, layer), part(c0, layer), lengths);
     hn.push_back(r.hn);
     if (r.cn) cn.push_back(r.cn);
@@ -61,29 +59,18 @@ RecurrentResult layer_by_layer(const Scope& scope, Op cell, Value x, const Recur
   return {y, concat(hn, 0), cn.empty() ? Value() : concat(cn, 0)};
 }
 
-RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentLayerOptions& o, Value h0, Value c0,
+RecurrentResult by_cell(const Scope& scope, Op cell, Value x, const RecurrentModelOptions& o, Value h0, Value c0,
                         Value lengths, Value reset) {
-  const CellLayerOptions layers{.hidden = o.hidden,
-                                .layers = o.layers,
-                                .bidirectional = o.bidirectional,
-                                .dropout = o.dropout,
-                                .mask = o.mask,
-                                .stack = o.stack,
-                                .weight_drop = o.weight_drop};
   std::vector<Value> initial{h0};
   if (c0) initial.push_back(c0);
   const CellFactory factory = [&](std::int64_t) { return built_in_cell(cell, o); };
-  const CellLayerResult r = cell_layer(scope, factory, x, layers, initial, lengths, reset);
+  const CellLayerResult r = layers_of_cell(scope, factory, x, o, initial, lengths, reset);
   return {r.y, r.states[0], r.states.size() > 1 ? r.states[1] : Value()};
 }
 
-}  // namespace
-
-namespace {
-
-RecurrentResult checked_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
-                              Value lengths, Value reset) {
-  if (x.rank() != 3) throw Error(ErrorKind::shape, "recurrent_layer", "x must be [T,B,I]; got " + x.shape().text());
+RecurrentResult built_in_layers(const Scope& scope, Op cell, Value x, const RecurrentModelOptions& options, Value h0,
+                                Value c0, Value lengths, Value reset) {
+  if (x.rank() != 3) throw Error(ErrorKind::shape, "recurrent_model", "x must be [T,B,I]; got " + x.shape().text());
   const BuiltInWidths w = BuiltInWidths::of(cell, options);
   const std::int64_t slots = options.layers * w.directions, batch = x.shape()[1];
   const auto zeros = [&](std::int64_t width) { return filled(scope.graph(), {x.dtype(), {slots, batch, width}}, 0); };
@@ -92,20 +79,10 @@ RecurrentResult checked_layer(Scope scope, Op cell, Value x, const RecurrentLaye
   // Options that the composites do not support.
   if (reset || (scope.training() && options.recurrent_dropout > 0))
     return by_cell(scope, cell, x, options, h0, c0, lengths, reset);
-  const bool masked = scope.training() && options.dropout > 0 && options.mask != DropoutMask::step;
-  if (options.stack != Stack::plain || masked) return layer_by_layer(scope, cell, x, options, h0, c0, lengths);
+  const bool masked = scope.training() && options.dropout > 0 && options.variational;
+  if (options.skip != SkipConnection::none || masked) return layer_by_layer(scope, cell, x, options, h0, c0, lengths);
   return composite(scope, cell, x, 0, options, h0, c0, lengths);
 }
-
-}  // namespace
-
-RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options, Value h0, Value c0,
-                                Value lengths, Value reset) {
-  check_options(cell, options);
-  return in_layer(scope, [&] { return checked_layer(scope, cell, x, options, h0, c0, lengths, reset); });
-}
-
-namespace {
 
 struct BuiltIn {
   std::string_view name;
@@ -140,21 +117,7 @@ CellFactory require_cell(const RecurrentModelOptions& o) {
              "; define other cells as text: [cells.NAME] in a config");
 }
 
-RecurrentInit init_of(const std::string& name) {
-  if (name == "pytorch") return RecurrentInit::pytorch;
-  if (name == "xavier") return RecurrentInit::xavier;
-  if (name == "orthogonal") return RecurrentInit::orthogonal;
-  refuse("init must be pytorch, xavier or orthogonal; got '" + name + "'");
-}
-
-Stack stack_of(const std::string& name) {
-  if (name == "plain") return Stack::plain;
-  if (name == "residual") return Stack::residual;
-  if (name == "highway") return Stack::highway;
-  refuse("stack must be plain, residual or highway; got '" + name + "'");
-}
-
-// Checks every text cell, including unused ones.
+// Every text cell is checked, also those that nobody asks for.
 void check_text_cells(const std::vector<TextCell>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     make_text_cell(cells[i]);
@@ -163,73 +126,62 @@ void check_text_cells(const std::vector<TextCell>& cells) {
   }
 }
 
+// Options that only one cell, or only rnn, gru and lstm have.
+void check_options_of(const std::string& cell, const RecurrentModelOptions& o) {
+  struct Row {
+    bool given;
+    const char *key, *cell;
+  };
+  for (const Row& row : {Row{o.projection != 0, "projection", "lstm"}, {o.peephole, "peephole", "lstm"},
+                         {o.forget_bias != 0, "forget_bias", "lstm"}, {!o.reset_after, "reset_after", "gru"},
+                         {o.nonlinearity != Nonlinearity::tanh, "nonlinearity", "rnn"}})
+    if (row.given && cell != row.cell)
+      refuse(std::string(row.key) + " is an option of " + row.cell + "; the cell is '" + cell + "'");
+  if (find_built_in(cell)) return;
+  if (!o.bias) refuse("bias = false is for rnn, gru and lstm; cell '" + cell + "' sets its own parameters");
+  if (o.init != RecurrentInit::pytorch)
+    refuse("init = '" + word_of(o.init) + "' is for rnn, gru and lstm; cell '" + cell +
+           "' sets its own initial values");
+  if (o.recurrent_dropout != 0 || o.weight_drop != 0)
+    refuse("recurrent_dropout and weight_drop are for rnn, gru and lstm; cell '" + cell + "' has its own equations",
+           "Write dropout(...) into the cell");
+}
+
 void check_model(const RecurrentModelOptions& o) {
   check_options(o, "recurrent_model");
   check_text_cells(o.cells);
-  const auto only = [&](bool given, const char* key, const char* cell) {
-    if (given && o.cell != cell)
-      refuse(std::string(key) + " is an option of " + cell + "; the cell is '" + o.cell + "'");
-  };
-  only(o.projection != 0, "projection", "lstm");
-  only(o.peephole, "peephole", "lstm");
-  only(o.forget_bias != 0, "forget_bias", "lstm");
-  only(!o.reset_after, "reset_after", "gru");
-  only(o.nonlinearity != "tanh", "nonlinearity", "rnn");
-  if (!find_built_in(o.cell) && !o.bias)
-    refuse("bias = false is for rnn, gru and lstm; cell '" + o.cell + "' sets its own parameters");
-  if (!find_built_in(o.cell) && init_of(o.init) != RecurrentInit::pytorch)
-    refuse("init = '" + o.init + "' is for rnn, gru and lstm; cell '" + o.cell + "' sets its own initial values");
-  if (!find_built_in(o.cell) && (o.recurrent_dropout != 0 || o.weight_drop != 0))
-    refuse("recurrent_dropout and weight_drop are for rnn, gru and lstm; cell '" + o.cell + "' has its own equations",
-           "Write dropout(...) into the cell");
+  check_options_of(o.cell, o);
+  if (o.cell == "rnn" && o.recurrent_dropout > 0 && !o.variational)
+    refuse("recurrent_dropout of an rnn needs variational = true", "A plain rnn has no candidate state");
   if (o.projection >= o.hidden) refuse("projection must be below hidden; got " + std::to_string(o.projection));
-}
-
-RecurrentLayerOptions layer_options(const RecurrentModelOptions& o) {
-  RecurrentLayerOptions r;
-  r.hidden = o.hidden;
-  r.layers = o.layers;
-  r.bidirectional = o.bidirectional;
-  r.bias = o.bias;
-  r.dropout = o.dropout;
-  r.relu = o.nonlinearity == "relu";
-  r.reset_after = o.reset_after;
-  r.projection = o.projection;
-  r.peephole = o.peephole;
-  r.init = init_of(o.init);
-  r.forget_bias = o.forget_bias;
-  r.stack = stack_of(o.stack);
-  r.mask = o.mask();
-  r.recurrent_dropout = o.recurrent_dropout;
-  r.weight_drop = o.weight_drop;
-  return r;
 }
 
 CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentModelOptions& options,
                                 std::span<const Value> initial, Value lengths, Value reset) {
   const BuiltIn* built_in = find_built_in(options.cell);
-  if (!built_in) {
-    const CellLayerOptions o{.hidden = options.hidden,
-                             .layers = options.layers,
-                             .bidirectional = options.bidirectional,
-                             .dropout = options.dropout,
-                             .mask = options.mask(),
-                             .stack = stack_of(options.stack)};
-    return cell_layer(scope, require_cell(options), x, o, initial, lengths, reset);
-  }
+  if (!built_in) return layers_of_cell(scope, require_cell(options), x, options, initial, lengths, reset);
   const std::size_t n_states = built_in->op == Op::lstm ? 2 : 1;
   if (!initial.empty() && initial.size() != n_states)
     refuse(options.cell + " has " + counted(n_states, "state") + "; got " + std::to_string(initial.size()));
   const RecurrentResult r =
-      recurrent_layer(scope, built_in->op, x, layer_options(options), initial.empty() ? Value() : initial[0],
+      built_in_layers(scope, built_in->op, x, options, initial.empty() ? Value() : initial[0],
                       initial.size() > 1 ? initial[1] : Value(), lengths, reset);
   return {r.y, n_states == 2 ? std::vector<Value>{r.hn, r.cn} : std::vector<Value>{r.hn}};
 }
 
 }  // namespace
 
-CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
-                                std::span<const Value> initial, Value lengths, Value reset) {
+CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const RecurrentModelOptions& options,
+                           ValueList initial, Value lengths, Value reset) {
+  check_options(options, "cell_layer");
+  check_options_of("of your own", options);
+  CellLayerResult r = layers_of_cell(scope, cell, x, options, initial, lengths, reset);
+  activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
+  return r;
+}
+
+CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options, ValueList initial,
+                                Value lengths, Value reset) {
   check_model(options);
   CellLayerResult r =
       in_layer(scope, [&] { return layers_of_model(scope, x, options, initial, lengths, reset); });
@@ -240,7 +192,7 @@ CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOption
 Cell recurrent_cell(const RecurrentModelOptions& options) {
   check_model(options);
   const BuiltIn* built_in = find_built_in(options.cell);
-  return built_in ? built_in_cell(built_in->op, layer_options(options)) : require_cell(options)(options.hidden);
+  return built_in ? built_in_cell(built_in->op, options) : require_cell(options)(options.hidden);
 }
 
 std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch) {

@@ -51,7 +51,7 @@ StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t 
       options.bidirectional);
 }
 
-StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options, std::int64_t inputs) {
+StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& options, std::int64_t inputs) {
   return refuse_bidirectional(
       {.inputs = inputs,
        .state_shapes =
@@ -68,7 +68,7 @@ StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options
 
 // The part shared by forks.
 struct Stream::Model {
-  BackendUse use;
+  BackendHandle use;
   StreamOptions options;
   std::shared_ptr<const Plan> one, chunk;  // plans of one step and of a chunk; equal if the chunk is one step
   std::vector<Type> states;
@@ -90,20 +90,21 @@ struct Stream::Run {
   Bytes zeros;           // the size of the widest state of a lane
 };
 
-Stream::Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options) {
+Stream::Stream(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
+               const StreamOptions& options) {
   check(model, options);
   const Constants weights = constants_of(parameters);
   const PlanOptions how{.weights = options.weights, .one_thread = options.one_thread};
   const auto graph_of = [&](std::int64_t steps) { return step_graph(model, steps, options.lanes, weights, k_who); };
   const auto step = graph_of(1);
-  const auto one = plan(*step, backend, how);
+  const auto one = plan(*step, backend.get(k_who), how);
   const Graph& graph = *one->graph;
   std::vector<Type> states;
   for (std::size_t k = 1; k < graph.outputs().size(); ++k) states.push_back(graph.type(graph.outputs()[k].value));
   const Shape y = graph.type(graph.outputs()[0].value).shape;
   if (y.rank() != 3) throw Error(ErrorKind::shape, k_who, "the model's y must be [T,B,O]; got " + y.text());
   const bool reads_ids = model.input == DType::i32;
-  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend, how);
+  const auto chunk = options.chunk == 1 ? one : plan(*graph_of(options.chunk), backend.get(k_who), how);
   *this = Stream(std::make_shared<const Model>(
       Model{backend, options, one, chunk, states, model.input, reads_ids ? 1 : model.inputs, ids_of(*step), y[2]}));
 }
@@ -119,7 +120,7 @@ Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)),
       backend.upload(*set.back(), 0, zero.bytes());
     }
   }
-  run_->zeros = Bytes(static_cast<std::size_t>(widest) * sizeof(float));
+  run_->zeros = Bytes(widest * sizeof(float));
   const auto make = [&](Run::Program& program, const std::shared_ptr<const Plan>& plan) {
     const Graph& graph = *plan->graph;
     program.executable = backend.compile(plan);
@@ -137,7 +138,7 @@ Stream::Stream(std::shared_ptr<const Model> shared) : model_(std::move(shared)),
   if (model_->options.chunk > 1) make(run_->chunk, model_->chunk);
 }
 
-Result<Stream> Stream::try_create(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+Result<Stream> Stream::try_create(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
                                   const StreamOptions& options) noexcept {
   return attempt([&] { return Stream(backend, model, parameters, options); });
 }
@@ -192,9 +193,9 @@ bool Stream::reset(std::int64_t lane) noexcept try {
   if (lane < 0 || lane >= lanes()) return false;
   for (std::size_t k = 0; k < model_->states.size(); ++k) {
     const Shape& shape = model_->states[k].shape;
-    const auto bytes = static_cast<std::size_t>(shape[2]) * sizeof(float);
+    const std::size_t bytes = shape[2] * sizeof(float);
     for (std::int64_t slot = 0; slot < shape[0]; ++slot)
-      model_->backend().upload(*run_->states[run_->turn][k], static_cast<std::size_t>(slot * lanes() + lane) * bytes,
+      model_->backend().upload(*run_->states[run_->turn][k], (slot * lanes() + lane) * bytes,
                              {run_->zeros.data(), bytes});
   }
   return true;

@@ -19,7 +19,7 @@ struct Part {
 };
 
 std::vector<Part> sliced(std::vector<Part> parts, const Node& slice) {
-  const auto axis = static_cast<std::size_t>(slice.attributes.get<std::int64_t>("axis"));
+  const std::size_t axis = slice.attributes.get<std::int64_t>("axis");
   std::erase_if(parts, [](const Part& part) { return part.moved; });  // the positions of its axes are unknown
   for (Part& part : parts) {
     part.of.begin[axis] += slice.attributes.get<std::int64_t>("start");
@@ -33,7 +33,7 @@ std::vector<Part> parts_of(const Graph& graph, ValueId id) {
   const Node& node = graph.node(id.node);
   if (node.op == Op::input) {
     const Shape& shape = graph.type(id).shape;
-    const auto rank = static_cast<std::size_t>(shape.rank());
+    const std::size_t rank = shape.rank();
     return {{{node.attributes.get<std::string>("name"), std::vector<std::int64_t>(rank), {shape.begin(), shape.end()},
               0, 0, {}},
              false}};
@@ -98,7 +98,7 @@ void check(const IndexLimit& limit, const Tensor& tensor) {
   for (std::int64_t i = 0; i < n; ++i) {
     std::int64_t offset = 0;
     for (std::size_t k = 0; k < rank; ++k) offset = offset * tensor.shape()[static_cast<int>(k)] + at[k];
-    const std::int32_t index = values[static_cast<std::size_t>(offset)];
+    const std::int32_t index = values[offset];
     if (index < limit.least || index > limit.most) {
       std::string place;
       for (const std::int64_t k : at) place += (place.empty() ? "[" : ",") + std::to_string(k);

@@ -29,7 +29,7 @@ class Draws {
       block_ = block;
       drawn_ = true;
     }
-    return words_[static_cast<std::size_t>(e & 3)];
+    return words_[e & 3];
   }
   double symmetric(std::int64_t e) { return 2.0 * philox_uniform(word(e)) - 1.0; }                // [-1, 1)
   double open_unit(std::int64_t e) { return (static_cast<double>(word(e) >> 8) + 0.5) * 0x1p-24; }  // (0, 1)
@@ -108,8 +108,8 @@ struct Block {
 
 std::vector<double> orthogonal_block(Draws& draws, const Block& block) {
   const bool tall = block.rows > block.columns;
-  const auto n = static_cast<std::size_t>(tall ? block.columns : block.rows);
-  const auto width = static_cast<std::size_t>(tall ? block.rows : block.columns);
+  const std::size_t n = tall ? block.columns : block.rows;
+  const std::size_t width = tall ? block.rows : block.columns;
   std::vector<double> vectors(n * width);
   for (std::size_t e = 0; e < vectors.size(); ++e)
     vectors[e] = normal_quantile(draws.open_unit(block.first + static_cast<std::int64_t>(e)));
@@ -123,7 +123,7 @@ std::vector<double> orthogonal_block(Draws& draws, const Block& block) {
 
 std::vector<double> draw_block(Draws& draws, const Block& block, const Initializer& how) {
   using Kind = Initializer::Kind;
-  std::vector<double> values(static_cast<std::size_t>(block.elements()), how.scale);
+  std::vector<double> values(block.elements(), how.scale);
   const double fans = static_cast<double>(block.rows + block.columns);
   const auto fill = [&](double scale, auto draw) {
     for (std::size_t e = 0; e < values.size(); ++e)

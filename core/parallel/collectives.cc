@@ -32,8 +32,8 @@ void for_each_level(const Communicator& ranks, const Each& each) {
   }
 }
 
-// Sends the piece of each rank to all ranks. After each level a rank has the pieces of a group of neighbors. `piece(r)`
-// is the memory of rank r's piece.
+// Each rank has one piece, and every rank receives all of them. After a level a rank has those of a group of neighbors.
+// `piece(r)` is the memory for the piece of rank r.
 template <class Piece>
 void exchange_pieces(Communicator& ranks, const Piece& piece) {
   for_each_level(ranks, [&](int stride, const std::vector<int>& partners) {
@@ -55,15 +55,15 @@ void exchange_pieces(Communicator& ranks, const Piece& piece) {
 }  // namespace
 
 std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte> mine) {
-  const auto n = static_cast<std::size_t>(ranks.size()), me = static_cast<std::size_t>(ranks.rank());
+  const auto n = static_cast<std::size_t>(ranks.size());
   std::vector<std::uint64_t> sizes(n, 0);
-  sizes[me] = mine.size();
+  sizes.begin()[ranks.rank()] = mine.size();
   for_each_level(ranks, [&](int stride, const std::vector<int>& partners) {
     std::vector<Outgoing> out;
     std::vector<Incoming> in;
     const auto of_group = [&](int rank) {
-      return std::as_writable_bytes(
-          std::span(sizes).subspan(static_cast<std::size_t>(rank / stride * stride), static_cast<std::size_t>(stride)));
+      const auto first = sizes.begin() + rank / stride * stride;
+      return std::as_writable_bytes(std::span(first, first + stride));
     };
     for (const int partner : partners) {
       if (partner == ranks.rank()) continue;
@@ -74,8 +74,8 @@ std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte>
   });
   std::vector<ByteList> all(n);
   for (std::size_t r = 0; r < n; ++r) all[r].resize(sizes[r]);
-  std::copy(mine.begin(), mine.end(), all[me].begin());
-  exchange_pieces(ranks, [&](int r) { return std::span(all[static_cast<std::size_t>(r)]); });
+  std::ranges::copy(mine, all.begin()[ranks.rank()].begin());
+  exchange_pieces(ranks, [&](int r) { return std::span(all.begin()[r]); });
   return all;
 }
 
@@ -125,15 +125,15 @@ bool any(Communicator& ranks, bool mine) {
   return own != std::byte{0};
 }
 
-HostSum::HostSum(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements)
+HostSum::HostSum(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements)
     : ranks_(ranks), dtype_(dtype), width_(dtype_bytes(dtype)),
-      n_blocks_(blocks_before_last_sum(leaves_of(leaves, ranks.rank(), ranks.size())).size()),
-      plan_(sum_plan(leaves, ranks.rank(), ranks.size(), static_cast<std::size_t>(elements))),
+      n_blocks_(partial_sums_before_last(micro_batches_of(micro_batches, ranks.rank(), ranks.size())).size()),
+      plan_(sum_plan(micro_batches, ranks.rank(), ranks.size(), static_cast<std::size_t>(elements))),
       work_(plan_.work * width_) {}
 
 void HostSum::run(std::span<const std::byte* const> blocks, std::byte* result) {
   if (blocks.size() != n_blocks_)
-    throw Error(ErrorKind::internal, "all_reduce", "the blocks of a rank do not fit its leaves");
+    throw Error(ErrorKind::internal, "all_reduce", "the blocks of a rank do not fit its micro-batches");
   using Part = SumPlan::Part;
   const auto to = [&](const Part& part) {
     return (part.where == Part::Where::work ? work_.data() : result) + part.at * width_;
@@ -158,9 +158,9 @@ void HostSum::run(std::span<const std::byte* const> blocks, std::byte* result) {
   run(plan_.gather);
 }
 
-void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
+void sum_micro_batches(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements,
                    std::span<const std::byte* const> blocks, std::byte* result) {
-  HostSum(ranks, leaves, dtype, elements).run(blocks, result);
+  HostSum(ranks, micro_batches, dtype, elements).run(blocks, result);
 }
 
 }  // namespace unroll

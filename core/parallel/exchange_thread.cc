@@ -5,12 +5,13 @@
 #include <chrono>
 #include <utility>
 
+#include "core/support/elapsed.h"
+
 namespace unroll {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 

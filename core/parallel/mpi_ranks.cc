@@ -16,6 +16,7 @@
 #include "core/parallel/lost_rank.h"
 #include "core/parallel/mpi_library.h"
 #include "core/parallel/watched_call.h"
+#include "core/support/elapsed.h"
 #include "unroll/support/result.h"
 
 namespace unroll {
@@ -23,7 +24,6 @@ namespace unroll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int k_data = 1, k_failure = 2, k_roll_call = 3;  // tags
 constexpr std::size_t k_largest = 1 << 30;         // bytes per message: MPI counts are int
@@ -152,7 +152,7 @@ class MpiRank final : public Communicator {
     pending.push_back(p);
   }
 
-  // Returns the number of unfinished messages. Calls on_loss(peer) for an undeliverable message.
+  // Returns the number of open messages. Calls on_loss(peer) for a message that cannot arrive.
   template <class F>
   std::size_t poll(std::vector<Pending>& pending, const F& on_loss) {
     std::size_t open = 0;
@@ -171,7 +171,7 @@ class MpiRank final : public Communicator {
     return poll(pending, [&](int peer) { throw lost(peer); });
   }
 
-  // True if this process was asked to stop at least k_grace seconds ago.
+  // True if this process was asked to end and has had the time of grace.
   bool asks_to_end(std::optional<Clock::time_point>& asked) const {
     if (!asked && options_.stops && options_.stops()) asked = Clock::now();
     return asked && seconds_since(*asked) > k_grace;
@@ -224,7 +224,7 @@ class MpiRank final : public Communicator {
       if (mpi_.isend(&present, 1, mpi_.byte, r, k_roll_call, mpi_.world, &p.request) != 0) note_loss(r);
       else pending.push_back(p);
     }
-    for (std::size_t answers = 0; answers + 2 < static_cast<std::size_t>(size_) && seconds_since(begin) < seconds;) {
+    for (int answers = 0; answers + 2 < size_ && seconds_since(begin) < seconds;) {
       poll(pending, note_loss);
       if (const std::optional<int> from = source_of(k_roll_call)) {
         std::byte answer{};
@@ -239,7 +239,7 @@ class MpiRank final : public Communicator {
     while (poll(pending, note_loss) > 0 && seconds_since(told) < k_after_roll_call) std::this_thread::sleep_for(k_nap);
   }
 
-  // Returns the sender of an arrived message with this tag.
+  // The sender of a message with this tag that has arrived.
   std::optional<int> source_of(int tag) {
     int flag = 0;
     mpi::Status status{};

@@ -15,26 +15,25 @@ struct Slice {
   std::size_t begin, end;
   std::size_t size() const { return end - begin; }
 };
-// Returns the k-th of `parts` slices.
-Slice slice_of(const Slice& whole, int k, int parts) {
-  const auto i = static_cast<std::size_t>(k), n = static_cast<std::size_t>(parts), size = whole.size();
-  const auto bound = [&](std::size_t j) { return whole.begin + size / n * j + std::min(j, size % n); };
-  return {bound(i), bound(i + 1)};
+// The k-th of n slices.
+Slice slice_of(const Slice& whole, std::size_t k, std::size_t n) {
+  const auto bound = [&](std::size_t j) { return whole.begin + whole.size() / n * j + std::min(j, whole.size() % n); };
+  return {bound(k), bound(k + 1)};
 }
 
-// A block of micro-batches, and the location of this rank's slice of its sum.
+// A partial sum, and the place of this rank's slice of it.
 struct Held {
-  TreeBlock block;
+  PartialSum sum;
   Part part;
 };
 
 class Planner {
  public:
-  Planner(std::int64_t leaves, int rank, int ranks, std::size_t elements)
-      : leaves_(leaves), rank_(rank), ranks_(ranks), slice_{0, elements} {}
+  Planner(std::int64_t micro_batches, int rank, int ranks, std::size_t elements)
+      : micro_batches_(micro_batches), rank_(rank), ranks_(ranks), slice_{0, elements} {}
 
   SumPlan run() {
-    const std::vector<TreeBlock> own = blocks_before_last_sum(leaves_of(leaves_, rank_, ranks_));
+    const std::vector<PartialSum> own = partial_sums_before_last(of_ranks(rank_, rank_));
     for (std::size_t i = 0; i < own.size(); ++i)
       held_.push_back({own[i], {Part::Where::block, i, slice_.begin, slice_.size()}});
     SumPlan::Stage before;
@@ -50,26 +49,29 @@ class Planner {
   }
 
  private:
-  // Joins f groups of `stride` ranks.
+  // The micro-batches of the ranks [first, last].
+  MicroBatches of_ranks(int first, int last) const {
+    return {micro_batches_of(micro_batches_, first, ranks_).begin, micro_batches_of(micro_batches_, last, ranks_).end};
+  }
+
+  // f groups of `stride` ranks become one.
   void meet(int stride, int factor) {
     const std::vector<int> partners = level_partners(rank_, stride, factor);
-    const int mine = rank_ / stride % factor;
-    const Slice whole = slice_, own = slice_of(whole, mine, factor);
+    const auto mine = static_cast<std::size_t>(rank_ / stride % factor);
+    const Slice whole = slice_, own = slice_of(whole, mine, partners.size());
     SumPlan::Stage stage, back;
     std::vector<Held> all;
-    for (int g = 0; g < factor; ++g) {
-      const int partner = partners[static_cast<std::size_t>(g)];
-      const Slice theirs = slice_of(whole, g, factor);
-      if (g == mine) {
-        for (const Held& h : held_) all.push_back({h.block, within(h.part, whole, own)});
+    for (std::size_t g = 0; g < partners.size(); ++g) {
+      const int partner = partners[g];
+      const Slice theirs = slice_of(whole, g, partners.size());
+      if (partner == rank_) {
+        for (const Held& h : held_) all.push_back({h.sum, within(h.part, whole, own)});
         continue;
       }
       for (const Held& h : held_) add_message(stage.send, partner, within(h.part, whole, theirs));
-      const int first = partner / stride * stride;  // first rank of the partner's group
-      const Leaves of_group{leaves_of(leaves_, first, ranks_).begin,
-                            leaves_of(leaves_, first + stride - 1, ranks_).end};
-      for (const TreeBlock& block : roots_of(of_group)) {
-        all.push_back({block, new_part(own.size())});
+      const int first = partner / stride * stride;  // of the partner's group
+      for (const PartialSum& sum : partial_sums_of(of_ranks(first, first + stride - 1))) {
+        all.push_back({sum, new_part(own.size())});
         add_message(stage.receive, partner, all.back().part);
       }
       add_message(back.send, partner, result(own));
@@ -87,19 +89,23 @@ class Planner {
   }
 
   void add_halves(SumPlan::Stage& stage) {
-    std::vector<TreeBlock> blocks;
-    for (const Held& h : held_) blocks.push_back(h.block);
-    std::vector<int> places;
-    for (const SumStep& step : sum_halves(blocks, places)) add(stage, step);
+    std::vector<PartialSum> sums = held_sums();
+    std::vector<std::size_t> places;
+    for (const SumStep& step : sum_halves(sums, places)) add(stage, step);
     std::vector<Held> left;
-    for (std::size_t i = 0; i < places.size(); ++i)
-      left.push_back({blocks[i], held_[static_cast<std::size_t>(places[i])].part});
+    for (std::size_t i = 0; i < places.size(); ++i) left.push_back({sums[i], held_[places[i]].part});
     held_ = std::move(left);
   }
 
+  std::vector<PartialSum> held_sums() const {
+    std::vector<PartialSum> sums;
+    for (const Held& h : held_) sums.push_back(h.sum);
+    return sums;
+  }
+
   void add(SumPlan::Stage& stage, const SumStep& step) {
-    Part& left = held_[static_cast<std::size_t>(step.left)].part;
-    const Part& right = held_[static_cast<std::size_t>(step.right)].part;
+    Part& left = held_[step.left].part;
+    const Part& right = held_[step.right].part;
     const Part sum = left.where == Part::Where::work    ? left
                      : right.where == Part::Where::work ? right
                                                         : new_part(left.n);  // keeps the blocks unchanged
@@ -107,12 +113,10 @@ class Planner {
     left = sum;
   }
 
-  // Every rank now has the partial sums of all micro-batches. Also adds blocks whose other half is empty.
+  // Every rank has the partial sums of all micro-batches now: those whose other half is empty are added, too.
   void finish() {
     SumPlan::Stage last;
-    std::vector<TreeBlock> blocks;
-    for (const Held& h : held_) blocks.push_back(h.block);
-    for (const SumStep& step : sum_steps(blocks)) add(last, step);
+    for (const SumStep& step : sum_steps(held_sums())) add(last, step);
     if (!last.additions.empty()) plan_.stages.push_back(std::move(last));
     const Part to = result(slice_);
     if (to.n == 0) return;
@@ -132,10 +136,10 @@ class Planner {
     return part;
   }
 
-  std::int64_t leaves_;
+  std::int64_t micro_batches_;  // of all ranks
   int rank_, ranks_;
-  Slice slice_;             // the slice that this rank sums
-  std::vector<Held> held_;  // in micro-batch order
+  Slice slice_;             // added by this rank
+  std::vector<Held> held_;  // in the order of the micro-batches
   SumPlan plan_;
 };
 
@@ -155,8 +159,8 @@ std::vector<int> level_partners(int rank, int stride, int factor) {
   return partners;
 }
 
-SumPlan sum_plan(std::int64_t leaves, int rank, int ranks, std::size_t elements) {
-  return Planner(leaves, rank, ranks, elements).run();
+SumPlan sum_plan(std::int64_t n, int rank, int ranks, std::size_t elements) {
+  return Planner(n, rank, ranks, elements).run();
 }
 
 }  // namespace unroll

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages and additions by which ranks sum the micro-batches of an update, for host and device vectors.
+// The plan by which ranks sum the micro-batches of an update: messages and additions, the same for vectors of the host
+// and of devices.
 //
-// Ranks communicate in levels, one for each prime factor f of their number: f neighboring groups become one. A rank
-// sends a slice of its blocks to each of f - 1 partners, receives their parts of its own slice, and adds block halves.
-// In the end it has the sum of one slice. The levels in reverse gather the slices. A rank sends 2 (f - 1) messages per
-// factor, 2 log2 R for R = 2^n ranks, and 2 (R - 1) / R times the elements if each rank has one partial sum.
+// Ranks meet in levels, one for each prime factor f of their number: f neighboring groups become one. A rank sends each
+// of f - 1 partners a slice of its partial sums, receives theirs of its own slice, and adds halves of one sum. In the
+// end it has the whole sum of a slice; the levels in reverse gather the slices. So a rank sends 2 (f - 1) messages for
+// each factor (2 log2 R for R = 2^n ranks), and 2 (R - 1) / R times the elements if each rank has one partial sum.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 namespace unroll {
 
 struct SumPlan {
-  // Elements [at, at + n) of a vector: a block of this rank, work memory, or the result.
+  // Elements [at, at + n) of a vector: a partial sum ("block") that this rank holds, work memory, or the result.
   struct Part {
     enum class Where : std::uint8_t { block, work, result };
     Where where = Where::work;
@@ -37,8 +38,8 @@ struct SumPlan {
     Part from, to;
   };
   std::vector<Stage> stages;          // up to the sum of a slice
-  std::optional<Copy> slice;          // copies the slice into the result, if needed
-  std::vector<Stage> gather;          // gathers the other slices
+  std::optional<Copy> slice;          // into the result; set if the last addition does not write there
+  std::vector<Stage> gather;          // of the other slices
   std::size_t work = 0;               // elements of work memory
 };
 
@@ -46,7 +47,7 @@ struct SumPlan {
 std::vector<int> level_factors(int ranks);
 std::vector<int> level_partners(int rank, int stride, int factor);
 
-// Returns the plan of `rank`, which holds blocks_before_last_sum(leaves_of(leaves, rank, ranks)) of `elements` each.
-SumPlan sum_plan(std::int64_t leaves, int rank, int ranks, std::size_t elements);
+// The plan of rank `rank`, which holds partial_sums_before_last(micro_batches_of(n, rank, ranks)), `elements` each.
+SumPlan sum_plan(std::int64_t n, int rank, int ranks, std::size_t elements);
 
 }  // namespace unroll

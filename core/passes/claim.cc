@@ -23,7 +23,7 @@ bool is_open(const Node& node) {
 // Bodies may hold composites again; deeper than this is a cycle of definitions.
 constexpr int k_max_expansions = 32;
 
-// What a gradient node is the gradient of: a node of the same op, inputs and attributes.
+// The forward node of a gradient node: a node with the same op, inputs and attributes.
 Node forward_of(const Node& gradient) {
   const auto n = static_cast<std::ptrdiff_t>(gradient.attributes.get<std::int64_t>("n_inputs"));
   const Op op = find_op(gradient.attributes.get<std::string>("of"))->op;

@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
 
@@ -15,7 +16,7 @@ namespace unroll {
 
 namespace {
 
-// How a value is read.
+// Demands of readers.
 enum Demand : unsigned {
   k_wide = 1,
   k_narrow = 2,
@@ -37,7 +38,7 @@ bool is_wide_row(const Type& step) {
   return step.dtype == DType::f32 && step.shape.rank() > 0 && step.shape[step.shape.rank() - 1] > 1;
 }
 
-// What is narrow at the border of a scan's body: [input], [output].
+// Flags of the inputs and outputs of a scan's body that are narrow.
 struct Border {
   std::vector<bool> inputs, outputs;
 };
@@ -46,8 +47,7 @@ class Demands {
  public:
   // `narrow_outputs` of a body; empty: of the whole graph, whose outputs keep their types.
   Demands(const Graph& graph, bool stores, const std::vector<bool>& narrow_outputs)
-      : graph_(graph), stores_(stores), is_body_(!narrow_outputs.empty() || graph.outputs().empty()) {
-    for (const Node& node : graph.nodes()) of_.emplace_back(node.outputs.size(), 0u);
+      : graph_(graph), stores_(stores), is_body_(!narrow_outputs.empty() || graph.outputs().empty()), of_(graph) {
     for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
       const bool narrow = is_body_ && narrow_outputs[k];
       add(graph.outputs()[k].value, narrow ? k_narrow : is_body_ ? k_wide : k_wide | k_named);
@@ -55,15 +55,13 @@ class Demands {
     for (auto n = static_cast<std::int32_t>(graph.nodes().size()); n-- > 0;) visit(n);
   }
 
-  unsigned of(ValueId id) const {
-    return of_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
+  unsigned of(ValueId id) const { return of_[id]; }
   const Border& border(std::int32_t scan) const { return borders_.at(scan); }
 
  private:
   void add(ValueId id, unsigned demand) {
     if (graph_.type(id).dtype != DType::f32) return;
-    of_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] |= demand;
+    of_[id] |= demand;
   }
 
   void visit(std::int32_t n) {
@@ -75,7 +73,7 @@ class Demands {
       if (is_f32_product(graph_, node) && i < 2) demand = k_narrow;
       else if (node.op == Op::reduce_sum) demand = k_either;
       else if (is_move(node.op)) demand = result;
-      // Of a table only some rows may be read.
+      // A gather may read only some rows of its table.
       else if (node.op == Op::gather && i == 0 && only_narrow(result) && reads_most(node)) demand = k_narrow;
       add(node.inputs[i], demand);
     }
@@ -87,20 +85,18 @@ class Demands {
   void visit_scan(std::int32_t n, const Node& node) {
     const Graph& body = *node.body;
     const ScanLayout layout = scan_layout(node);
-    const auto n_states = static_cast<std::size_t>(layout.n_states);
-    const auto n_sequences = static_cast<std::size_t>(layout.n_sequences);
     const bool stores = stores_ && holds_product(body);
     Border border;
     for (std::size_t k = 0; k < body.outputs().size(); ++k) {
       const unsigned demand = of({n, static_cast<std::int32_t>(k)});
       const bool worth = is_wide_row(body.type(body.outputs()[k].value));
       const bool stack = stores ? (demand & k_named) == 0 && demand != 0 : stores_ && only_narrow(demand);
-      border.outputs.push_back(worth && (k < n_states ? stores : stack));
+      border.outputs.push_back(worth && (is_state(layout, k) ? stores : stack));
     }
-    border.inputs = settle_states(body, n_states, border.outputs);
+    border.inputs = settle_states(body, layout, border.outputs);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (i >= border.inputs.size()) break;  // lengths, batch sizes
-      const bool sequence = i >= n_states && i < n_states + n_sequences;
+      const bool sequence = scan_role(layout, i) == ScanRole::sequence;
       if (sequence && !stores_) border.inputs[i] = false;
       if (sequence && stores && is_wide_row(body.type(body.inputs()[i].value)) && is_made(node.inputs[i]))
         border.inputs[i] = true;
@@ -108,16 +104,17 @@ class Demands {
     }
     borders_.emplace(n, std::move(border));
   }
-  // Which inputs of the body are only read narrow. A state that is not stays wide at both ends, which may make others
+  // The inputs of the body that are only read narrow. Other states stay wide at both ends, which may make more of them
   // wide: again until nothing changes.
-  std::vector<bool> settle_states(const Graph& body, std::size_t n_states, std::vector<bool>& narrow_outputs) const {
+  std::vector<bool> settle_states(const Graph& body, const ScanLayout& layout,
+                                  std::vector<bool>& narrow_outputs) const {
     for (;;) {
       const Demands inside(body, stores_, narrow_outputs);
       std::vector<bool> narrow;
       bool settled = true;
       for (std::size_t i = 0; i < body.inputs().size(); ++i) {
         narrow.push_back(only_narrow(inside.of(body.inputs()[i].value)));
-        if (i >= n_states) continue;
+        if (!is_state(layout, i)) continue;
         narrow[i] = narrow[i] && narrow_outputs[i];
         settled = settled && narrow[i] == narrow_outputs[i];
         narrow_outputs[i] = narrow[i];
@@ -138,17 +135,17 @@ class Demands {
 
   const Graph& graph_;
   bool stores_, is_body_;
-  std::vector<std::vector<unsigned>> of_;  // [node][output]
+  PerValue<unsigned> of_;
   std::map<std::int32_t, Border> borders_;
 };
 
 class Assign {
  public:
   Assign(const Graph& source, const ProductFormat& format, PassLog* log, const std::vector<bool>& narrow_outputs)
-      : source_(source), format_(format), log_(log), demands_(source, format.storage.has_value(), narrow_outputs) {}
+      : source_(source), format_(format), log_(log), demands_(source, format.storage.has_value(), narrow_outputs),
+        forms_(source) {}
 
   std::shared_ptr<const Graph> run(const std::vector<bool>& narrow_inputs, const std::vector<bool>& narrow_outputs) {
-    for (const Node& node : source_.nodes()) forms_.emplace_back(node.outputs.size());
     for (std::size_t i = 0; i < source_.inputs().size(); ++i) {
       const NamedValue& input = source_.inputs()[i];
       Type type = source_.type(input.value);
@@ -173,9 +170,7 @@ class Assign {
     Value wide, narrow;
     bool made_narrow = false;
   };
-  Forms& forms(ValueId id) {
-    return forms_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
+  Forms& forms(ValueId id) { return forms_[id]; }
   Value wide(ValueId id) {
     Forms& f = forms(id);
     if (!f.wide) f.wide = cast(f.narrow, DType::f32);
@@ -204,8 +199,8 @@ class Assign {
   void keep(std::int32_t n, const std::vector<Value>& results, bool is_narrow = false) {
     for (std::size_t k = 0; k < results.size(); ++k) keep({n, static_cast<std::int32_t>(k)}, results[k], is_narrow);
   }
-  // A sum reads a value as it is stored. What readers want decides that, not which of them comes first: compilers
-  // append the operands of one expression in different orders.
+  // A sum reads a value as it is stored. Demands decide that, not the order of the readers: compilers append the
+  // operands of one expression in different orders.
   bool sums_narrow(ValueId id) {
     const bool is_at_hand = op_info(source_.node(id.node).op).kind == OpKind::source;
     return forms(id).made_narrow || (format_.storage && !is_at_hand && only_narrow(demands_.of(id)));
@@ -246,10 +241,9 @@ class Assign {
     const Border& border = demands_.border(n);
     std::vector<bool> inputs = border.inputs;
     const ScanLayout layout = scan_layout(node);
-    const auto n_states = static_cast<std::size_t>(layout.n_states);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool sequence = i >= n_states && i < n_states + static_cast<std::size_t>(layout.n_sequences);
+      const bool sequence = scan_role(layout, i) == ScanRole::sequence;
       if (sequence && format_.storage && is_narrow_only(node.inputs[i])) inputs[i] = true;
       operands.push_back(i < inputs.size() && inputs[i] ? narrow(node.inputs[i]) : wide(node.inputs[i]));
     }
@@ -275,7 +269,7 @@ class Assign {
   PassLog* log_;
   Demands demands_;
   std::shared_ptr<Graph> target_ = std::make_shared<Graph>();
-  std::vector<std::vector<Forms>> forms_;  // [node][output]
+  PerValue<Forms> forms_;
 };
 
 }  // namespace
@@ -291,7 +285,7 @@ std::shared_ptr<const Graph> without_dtype(const Graph& graph, DType dtype, Valu
   for (const Node& node : graph.nodes()) {
     std::vector<Value> operands;
     for (const ValueId& id : node.inputs)
-      operands.push_back(values[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]);
+      operands.push_back(values[id.node][id.output]);
     const bool stores = !node.outputs.empty() && node.outputs[0].dtype == dtype;
     const OriginScope of_node(*target, node.origin);
     Attributes attributes = node.attributes;
@@ -312,7 +306,7 @@ std::shared_ptr<const Graph> without_dtype(const Graph& graph, DType dtype, Valu
   }
   for (const NamedValue& output : graph.outputs())
     target->output(output.name,
-                   values[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
+                   values[output.value.node][output.value.output]);
   return target;
 }
 

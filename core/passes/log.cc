@@ -34,7 +34,7 @@ std::string constants_text(const Graph& graph, const Node& scan) {
   const ScanLayout l = scan_layout(scan);
   std::vector<std::string> names;
   for (int i = l.n_states + l.n_sequences; i < l.n_states + l.n_sequences + l.n_constants; ++i) {
-    const std::string& name = input_behind(graph, scan.inputs[static_cast<std::size_t>(i)]);
+    const std::string& name = input_behind(graph, scan.inputs[i]);
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names.empty() ? "" : ", reads " + list_text(names, names.size(), k_most);

@@ -119,7 +119,7 @@ std::shared_ptr<const Graph> run_passes(const Graph& graph, const Context& conte
   return result;
 }
 
-// What takes most of a plan's bytes, largest first.
+// The largest values of a plan, largest first.
 std::string largest_consumers(const Plan& plan) {
   constexpr std::size_t k_named = 4;
   std::vector<std::pair<std::size_t, std::string>> all;

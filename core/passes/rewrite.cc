@@ -9,13 +9,13 @@ namespace unroll {
 
 namespace {
 
-std::vector<bool> live_nodes(const Graph& graph, std::span<const ValueId> more) {
-  std::vector<bool> live(graph.nodes().size(), false);
-  for (const NamedValue& output : graph.outputs()) live[static_cast<std::size_t>(output.value.node)] = true;
-  for (const ValueId& id : more) live[static_cast<std::size_t>(id.node)] = true;
+PerNode<bool> live_nodes(const Graph& graph, std::span<const ValueId> more) {
+  PerNode<bool> live(graph);
+  for (const NamedValue& output : graph.outputs()) live[output.value.node] = true;
+  for (const ValueId& id : more) live[id.node] = true;
   for (std::size_t i = live.size(); i-- > 0;)
     if (live[i])
-      for (const ValueId& id : graph.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
+      for (const ValueId& id : graph.nodes()[i].inputs) live[id.node] = true;
   return live;
 }
 
@@ -23,15 +23,15 @@ std::vector<bool> live_nodes(const Graph& graph, std::span<const ValueId> more) 
 
 std::shared_ptr<Graph> rewrite(const Graph& source, const RewriteRule& rule, std::span<const ValueId> more) {
   auto target = std::make_shared<Graph>();
-  std::vector<std::vector<Value>> map(source.nodes().size());
+  PerNode<std::vector<Value>> map(source);
   for (const NamedValue& input : source.inputs())
-    map[static_cast<std::size_t>(input.value.node)] = {target->input(input.name, source.type(input.value))};
+    map[input.value.node] = {target->input(input.name, source.type(input.value))};
   const auto at = [&](const ValueId& id) {
-    const Value value = map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    const Value value = map[id.node][id.output];
     if (!value) throw Error(ErrorKind::internal, "rewrite", "a pass dropped a value that is still read");
     return value;
   };
-  const std::vector<bool> live = live_nodes(source, more);
+  const PerNode<bool> live = live_nodes(source, more);
   std::vector<Value> operands;
   for (std::size_t i = 0; i < map.size(); ++i) {
     if (!live[i] || !map[i].empty()) continue;
@@ -67,15 +67,11 @@ std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& p
   return pass(*inner);
 }
 
-std::vector<std::vector<int>> count_uses(const Graph& graph) {
-  std::vector<std::vector<int>> uses;
-  for (const Node& node : graph.nodes()) {
-    uses.emplace_back(node.outputs.size(), 0);
-    for (const ValueId& id : node.inputs)
-      ++uses[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-  for (const NamedValue& output : graph.outputs())
-    ++uses[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)];
+PerValue<int> count_uses(const Graph& graph) {
+  PerValue<int> uses(graph);
+  for (const Node& node : graph.nodes())
+    for (const ValueId& id : node.inputs) ++uses[id];
+  for (const NamedValue& output : graph.outputs()) ++uses[output.value];
   return uses;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/passes/log.h"
 #include "unroll/ir/graph.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -38,8 +39,8 @@ using GraphPass = std::function<std::shared_ptr<const Graph>(const Graph&)>;
 // Inside a body the log, where there is one, is in its loop.
 std::shared_ptr<const Graph> with_bodies(const Graph& source, const GraphPass& pass, PassLog* log = nullptr);
 
-// How many operands and outputs read each value: [node][output].
-std::vector<std::vector<int>> count_uses(const Graph& graph);
+// Counts the operands and outputs that read each value.
+PerValue<int> count_uses(const Graph& graph);
 
 // The one element of a constant, or of a broadcast of one, as a double; false when it is not of one value.
 bool is_splat(const Value& value, double& element);

@@ -78,17 +78,23 @@ void require_apart(const Bindings& bindings, const Plan& plan) {
 
 }  // namespace
 
-Backend& BackendUse::get(std::string_view who) const {
+BackendHandle::BackendHandle(std::shared_ptr<Backend> backend) : owner_(std::move(backend)), backend_(owner_.get()) {
+  if (!backend_)
+    throw Error(ErrorKind::usage, "BackendHandle", "the backend is null", "Pass the result of make_backend");
+  lifetime_ = backend_->lifetime_;
+}
+
+Backend& BackendHandle::get(std::string_view who) const {
   if (is_over())
     throw Error(ErrorKind::usage, who, "the backend has been destroyed",
                 "Keep the result of make_backend in a variable that outlives what uses it");
   return *backend_;
 }
 
-Program::Program(const Graph& graph, Backend& backend, const PlanOptions& options)
-    : backend_(backend),
-      plan_(unroll::plan(graph, backend, options)),
-      executable_(backend.compile(plan_)) {}
+Program::Program(const Graph& graph, BackendHandle backend, const PlanOptions& options)
+    : backend_(std::move(backend)),
+      plan_(unroll::plan(graph, backend_.get(k_who), options)),
+      executable_(backend_.get(k_who).compile(plan_)) {}
 
 Program::~Program() {
   if (backend_.is_over()) (void)executable_.release();  // its destructor may use the backend
@@ -98,8 +104,8 @@ Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name, const
   return attempt([&] { return make_backend(name, options); });
 }
 
-Result<Program> Program::try_create(const Graph& graph, Backend& backend, const PlanOptions& options) noexcept {
-  return attempt([&] { return Program(graph, backend, options); });
+Result<Program> Program::try_create(const Graph& graph, BackendHandle backend, const PlanOptions& options) noexcept {
+  return attempt([&] { return Program(graph, std::move(backend), options); });
 }
 Result<TensorMap> Program::try_run(const TensorMap& inputs) noexcept {
   return attempt([&] { return run(inputs); });
@@ -150,8 +156,8 @@ TensorMap Program::run(const TensorMap& inputs) {
   return results;
 }
 
-TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs, const PlanOptions& options) {
-  return Program(graph, backend, options).run(inputs);
+TensorMap evaluate(const Graph& graph, BackendHandle backend, const TensorMap& inputs, const PlanOptions& options) {
+  return Program(graph, std::move(backend), options).run(inputs);
 }
 
 }  // namespace unroll

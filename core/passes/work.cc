@@ -16,7 +16,7 @@ double matmul_flop_of(const Graph& graph, const Node& node) {
   return 2 * elements(node.outputs[0]) * static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
 }
 
-// Of all nodes of the graph, by the rule of one; loops count their steps.
+// The sum of a rule over all nodes of the graph. Loops count their steps.
 template <class Rule>
 double sum_over(const Graph& graph, Rule&& rule) {
   double sum = 0;

@@ -34,11 +34,11 @@ class CheckedSize {
 
   std::optional<std::size_t> get() const {
     if (overflow_) return std::nullopt;
-    return static_cast<std::size_t>(value_);
+    return value_;
   }
   std::size_t require(ErrorKind kind, std::string_view who, std::string_view what) const {
     if (overflow_) throw Error(kind, who, what);
-    return static_cast<std::size_t>(value_);
+    return value_;
   }
 
  private:

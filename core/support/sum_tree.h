@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The summation order of the micro-batches (leaves) of an update: a binary tree over their indices, independent of
-// their ranks. Block [first, first + leaves), with `leaves` a power of two that divides `first`, is the sum of its two
-// halves. If the number of micro-batches is not a power of two, empty halves are skipped. The bits of a sum of per-rank
-// sums would depend on the number of ranks; the bits of this sum do not.
+// The order in which the micro-batches of an update are summed: a binary tree over their indices, on any number of
+// ranks. Partial sum [first, first + n) with `n` a power of two that divides `first` is the sum of its two halves;
+// halves without micro-batches are left out. A sum of per-rank sums would depend on the number of ranks in its last
+// bits; this sum does not.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace unroll {
 
-struct Leaves {
+// Indices [begin, end) of micro-batches.
+struct MicroBatches {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
-// Returns the contiguous micro-batches of rank r. Rank 0 has at least one; the numbers differ by at most one.
-Leaves leaves_of(std::int64_t leaves, int rank, int ranks);
+// The share of a rank in n micro-batches: contiguous. Rank 0 has one at least, and shares differ by one at most.
+MicroBatches micro_batches_of(std::int64_t n, int rank, int ranks);
 
-struct TreeBlock {
-  std::int64_t first = 0, leaves = 1;
-  std::int64_t end() const { return first + leaves; }
-  friend bool operator==(const TreeBlock&, const TreeBlock&) = default;
+struct PartialSum {
+  std::int64_t first = 0, n = 1;
+  std::int64_t end() const { return first + n; }
+  friend bool operator==(const PartialSum&, const PartialSum&) = default;
 };
-// True if the two are the halves of a block.
-bool are_halves(const TreeBlock& left, const TreeBlock& right);
-// Returns the fewest blocks that cover these micro-batches, in order: the partial sums of a rank.
-std::vector<TreeBlock> roots_of(Leaves leaves);
-// Returns a rank's blocks before its last sum: the partial sums of all micro-batches but the last, then the last one.
-std::vector<TreeBlock> blocks_before_last_sum(Leaves leaves);
+// True for the two halves of a partial sum.
+bool are_halves(const PartialSum& left, const PartialSum& right);
+// The fewest partial sums that hold these micro-batches, in order.
+std::vector<PartialSum> partial_sums_of(MicroBatches batches);
+// The partial sums of all but the last micro-batch, and the last one: a rank holds these before its last addition.
+std::vector<PartialSum> partial_sums_before_last(MicroBatches batches);
 
-// Adds micro-batches one after another. A stack holds the sums that wait for their other half.
+// Adds micro-batches one after the other, with the sums that wait for their other half on a stack.
 class SumStack {
  public:
-  explicit SumStack(Leaves leaves) : next_(leaves.begin) {}
-  std::size_t size() const { return blocks_.size(); }
-  // Pushes the next micro-batch. Returns the number of additions that follow: each adds the top to the block below it,
-  // which becomes the top.
+  explicit SumStack(MicroBatches batches) : next_(batches.begin) {}
+  std::size_t size() const { return sums_.size(); }
+  // Puts the next micro-batch on top and returns the number of additions that follow: each adds the top to the sum
+  // below it, which is then the top.
   int push();
-  const std::vector<TreeBlock>& blocks() const { return blocks_; }
+  const std::vector<PartialSum>& partial_sums() const { return sums_; }
 
  private:
   std::int64_t next_;
-  std::vector<TreeBlock> blocks_;
+  std::vector<PartialSum> sums_;
 };
 
-// An addition of neighboring blocks: adds block `right` to block `left`.
+// One addition of neighboring partial sums: `right` is added to `left`, both indices of a list.
 struct SumStep {
-  int left, right;
+  std::size_t left, right;
 };
-// Returns the additions that combine blocks of the micro-batches [0, n) into one sum, in block 0.
-std::vector<SumStep> sum_steps(const std::vector<TreeBlock>& blocks);
-// Returns the additions of matching halves among any blocks. Outputs the remaining `blocks` and their indices,
-// `places`.
-std::vector<SumStep> sum_halves(std::vector<TreeBlock>& blocks, std::vector<int>& places);
+// Additions that leave the whole sum of the micro-batches [0, n) in partial sum 0.
+std::vector<SumStep> sum_steps(const std::vector<PartialSum>& sums);
+// Additions of all halves among any partial sums. On return `sums` are the ones left, and `places` their indices.
+std::vector<SumStep> sum_halves(std::vector<PartialSum>& sums, std::vector<std::size_t>& places);
 
 }  // namespace unroll

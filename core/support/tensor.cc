@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ostream>
 #include <type_traits>
 #include <utility>
 
 #include "core/support/formats.h"
+#include "core/support/text/exact_text.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
@@ -111,7 +113,7 @@ void Tensor::require(DType wanted) const {
 template <class T>
 Tensor Tensor::from(Shape shape, const std::vector<T>& values) {
   Tensor t(DTypeOf<T>::value, shape);
-  if (static_cast<std::int64_t>(values.size()) != shape.elements())
+  if (std::ssize(values) != shape.elements())
     throw Error(
         ErrorKind::shape, "Tensor::from",
         shape.text() + " needs " + std::to_string(shape.elements()) + " values, got " + std::to_string(values.size()));
@@ -158,6 +160,60 @@ Tensor Tensor::cast(DType dtype) const {
   for (std::int64_t i = 0; i < elements(); ++i) t.set(i, at(i));
   return t;
 }
+
+std::size_t Tensor::position(Index index) const {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::shape, "Tensor", what + " of a tensor " + shape().text());
+  };
+  if (std::ssize(index) != shape().rank()) refuse(std::to_string(index.size()) + " indices");
+  std::int64_t at = 0;
+  int axis = 0;
+  for (const std::int64_t i : index) {
+    const std::int64_t size = shape()[axis++];
+    if (i < 0 || i >= size) refuse("index " + std::to_string(i) + " of axis " + std::to_string(axis - 1));
+    at = at * size + i;
+  }
+  return at;
+}
+
+namespace {
+
+// Elements of a tensor as nested rows, as NumPy prints them.
+class ElementText {
+ public:
+  explicit ElementText(const Tensor& tensor) : tensor_(tensor), is_long_(tensor.elements() > k_most) {}
+
+  // The part that begins at element `first` of axis `axis`.
+  std::string of(int axis, std::int64_t first) const {
+    const Shape& shape = tensor_.shape();
+    if (axis == shape.rank()) return short_text(tensor_.at(first), k_digits);
+    std::int64_t stride = 1;
+    for (int inner = axis + 1; inner < shape.rank(); ++inner) stride *= shape[inner];
+    const std::string between = axis + 1 == shape.rank() ? ", " : ",\n" + std::string(axis + 1, ' ');
+    std::string text;
+    for (std::int64_t i = 0; i < shape[axis]; ++i) {
+      if (i > 0) text += between;
+      if (is_long_ && i == k_edge && shape[axis] > 2 * k_edge) {
+        text += "..." + between;
+        i = shape[axis] - k_edge;
+      }
+      text += of(axis + 1, first + i * stride);
+    }
+    return "[" + text + "]";
+  }
+
+ private:
+  static constexpr std::int64_t k_most = 1000, k_edge = 3;
+  static constexpr int k_digits = 4;
+  const Tensor& tensor_;
+  bool is_long_;
+};
+
+}  // namespace
+
+std::string Tensor::text() const { return type_.text() + "\n" + ElementText(*this).of(0, 0); }
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << tensor.text(); }
 
 bool Tensor::all_finite() const {
   for (std::int64_t i = 0; i < elements(); ++i)

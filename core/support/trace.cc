@@ -6,7 +6,7 @@
 namespace unroll {
 
 void Trace::open_lanes(int n) try {
-  while (lanes_.size() < static_cast<std::size_t>(n)) {
+  while (std::ssize(lanes_) < n) {
     lanes_.emplace_back();
     lanes_.back().events.reserve(most_events_);
   }

@@ -50,22 +50,22 @@ Shape::Shape(std::span<const std::int64_t> dims) {
 
 Shape Shape::with(int axis, std::int64_t size) const {
   auto dims = dims_;
-  dims[static_cast<std::size_t>(axis)] = size;
-  return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank_)));
+  dims[axis] = size;
+  return Shape(std::span<const std::int64_t>(dims.data(), rank_));
 }
 
 Shape Shape::inserted(int axis, std::int64_t size) const {
   if (rank_ == k_max_rank) throw Error(ErrorKind::shape, "Shape", "rank must be at most 6, got 7");
   auto dims = dims_;
   std::copy_backward(dims.begin() + axis, dims.begin() + rank_, dims.begin() + rank_ + 1);
-  dims[static_cast<std::size_t>(axis)] = size;
-  return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank_) + 1));
+  dims[axis] = size;
+  return Shape(std::span<const std::int64_t>(dims.data(), rank_ + 1));
 }
 
 Shape Shape::removed(int axis) const {
   auto dims = dims_;
   std::copy(dims.begin() + axis + 1, dims.begin() + rank_, dims.begin() + axis);
-  return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank_) - 1));
+  return Shape(std::span<const std::int64_t>(dims.data(), rank_ - 1));
 }
 
 std::string Shape::text() const {
@@ -82,9 +82,9 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view who) {
     const std::int64_t da = ia < 0 ? 1 : a[ia], db = ib < 0 ? 1 : b[ib];
     if (da != db && da != 1 && db != 1)
       throw Error(ErrorKind::shape, who, "shapes must broadcast; got " + a.text() + " and " + b.text());
-    dims[static_cast<std::size_t>(i)] = da == 1 ? db : da;
+    dims[i] = da == 1 ? db : da;
   }
-  return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank)));
+  return Shape(std::span<const std::int64_t>(dims.data(), rank));
 }
 
 std::size_t Type::bytes() const {

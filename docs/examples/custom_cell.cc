@@ -15,8 +15,8 @@ namespace {
 // f = s(W_f x + U_f h + b_f);  n = tanh(W_n x + U_n (f * h) + b_n);  h' = (1 - f) * h + f * n
 CellStep my_cell(Step& step) {
   const Value x = step.x(), h = step.state(0);
-  const Value f = sigmoid(step.affine("f", std::vector{x, h}, step.hidden()));
-  const Value n = tanh(step.affine("n", std::vector{x, f * h}, step.hidden()));
+  const Value f = sigmoid(step.affine("f", {x, h}, step.hidden()));
+  const Value n = tanh(step.affine("n", {x, f * h}, step.hidden()));
   return {{(1 - f) * h + f * n}, {}};
 }
 const CellFactory k_my_cell = [](std::int64_t hidden) { return Cell{{hidden}, my_cell}; };

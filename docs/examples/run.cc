@@ -20,12 +20,10 @@ Program lstm_program(std::int64_t T, Backend& backend, std::vector<ParameterSpec
   Scope scope(graph, /*training=*/false);
   const Value x = graph.input("x", {DType::f32, {T, B, I}});
   const Value h0 = graph.input("h0", {DType::f32, {1, B, H}}), c0 = graph.input("c0", {DType::f32, {1, B, H}});
-  RecurrentLayerOptions options;
-  options.hidden = H;
-  const RecurrentResult result = recurrent_layer(scope, Op::lstm, x, options, h0, c0);
+  const CellLayerResult result = recurrent_model(scope, x, {.cell = "lstm", .hidden = H}, {h0, c0});
   graph.output("y", result.y);
-  graph.output("hn", result.hn);
-  graph.output("cn", result.cn);
+  graph.output("hn", result.states[0]);
+  graph.output("cn", result.states[1]);
   parameters = scope.parameters();
   return Program(graph, backend);
 }

@@ -42,7 +42,7 @@ Type type_of(const char* who, int dtype, const std::int64_t* dims, int rank) {
   if (rank < 0 || rank > UNROLL_MAX_RANK)
     throw Error(ErrorKind::usage, who, "rank must be 0 to 6; got " + std::to_string(rank));
   if (rank > 0) require(dims, "dims");
-  return {static_cast<DType>(dtype), Shape(std::span(dims, static_cast<std::size_t>(rank)))};
+  return {static_cast<DType>(dtype), Shape(std::span(dims, rank))};
 }
 
 Tensor copy_of(const Type& type, const void* data) {

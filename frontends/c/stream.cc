@@ -51,13 +51,11 @@ void step(unroll_stream* handle, const T* x, std::size_t nx, float* y, std::size
   Stream& stream = s->stream;
   if (stream.step(std::span(x, nx), std::span(y, ny))) return;
   if constexpr (std::is_same_v<T, std::int32_t>) check_ids(stream, std::span(x, nx));
-  const auto lanes = static_cast<std::size_t>(stream.lanes()), in = static_cast<std::size_t>(stream.inputs()),
-             out = static_cast<std::size_t>(stream.outputs());
-  const auto of = [&](std::size_t values) { return std::to_string(values); };
+  const auto of = [&](auto values) { return std::to_string(values); };
   throw Error(ErrorKind::usage, "unroll_stream_step",
-              "a step reads " + of(lanes * in) + " values and writes " + of(lanes * out) + ", or " +
-                  of(static_cast<std::size_t>(stream.chunk())) + " times as many; got " + of(nx) + " and " + of(ny) +
-                  ", or the kind of input is wrong or the device failed",
+              "a step reads " + of(stream.lanes() * stream.inputs()) + " values and writes " +
+                  of(stream.lanes() * stream.outputs()) + ", or " + of(stream.chunk()) + " times as many; got " +
+                  of(nx) + " and " + of(ny) + ", or the kind of input is wrong or the device failed",
               std::string("Pass these sizes; the other kind of input is ") + other);
 }
 
@@ -85,8 +83,8 @@ int unroll_stream_sizes(unroll_stream* stream, size_t* inputs, size_t* outputs) 
     require(inputs, "inputs");
     require(outputs, "outputs");
     const auto s = streams().use(stream);
-    *inputs = static_cast<std::size_t>(s->stream.inputs());
-    *outputs = static_cast<std::size_t>(s->stream.outputs());
+    *inputs = s->stream.inputs();
+    *outputs = s->stream.outputs();
   });
 }
 

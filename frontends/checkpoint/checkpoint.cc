@@ -117,7 +117,7 @@ std::int64_t check_view(const TensorView& view, const std::string& file, const s
 
 Tensor read_view(const TensorView& view, std::span<const std::byte> storage, const std::string& file,
                  const std::string& name) {
-  const ReadRow& row = k_reads[static_cast<std::size_t>(view.type)];
+  const ReadRow& row = k_reads[static_cast<int>(view.type)];
   Tensor tensor(row.dtype, Shape(view.sizes));
   const auto rank = view.sizes.size();
   const std::int64_t n = rank == 0 ? 1 : view.sizes.back(), stride = rank == 0 ? 1 : view.strides.back();
@@ -125,7 +125,7 @@ Tensor read_view(const TensorView& view, std::span<const std::byte> storage, con
   for (std::int64_t at = 0; at < tensor.elements(); at += n) {
     std::int64_t from = view.offset;
     for (std::size_t k = 0; k + 1 < rank; ++k) from += index[k] * view.strides[k];
-    const auto bytes = static_cast<std::size_t>(from) * stored_bytes(view.type);
+    const std::size_t bytes = from * stored_bytes(view.type);
     const std::int64_t done = row.copy(storage.data() + bytes, stride, tensor, at, n);
     if (done != n)
       refuse(file, "tensor '" + name + "' " + stored_text(view) + " has an element that does not fit " +

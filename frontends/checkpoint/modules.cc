@@ -32,7 +32,7 @@ std::optional<RecurrentName> recurrent_name(std::string_view leaf) {
     rest.remove_prefix(2);
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), name.layer);
     if (error != std::errc() || name.layer < 0 || name.layer >= k_most_layers) return std::nullopt;
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    rest.remove_prefix(end - rest.data());
     name.reverse = rest == "_reverse";
     if (!rest.empty() && !name.reverse) return std::nullopt;
     return name;
@@ -73,7 +73,7 @@ void describe_recurrent(Module& m, const std::string& nonlinearity, const std::s
   if (o.cell.empty())
     refuse(file, m, "has weight_hh_l0 " + hh->stored + "; its rows must be 1, 3 or 4 times " +
                         std::to_string(o.hidden));
-  if (o.cell == "rnn") o.nonlinearity = nonlinearity;
+  if (o.cell == "rnn") o.nonlinearity = from_word<Nonlinearity>(nonlinearity, "nonlinearity");
   o.bias = false;
   for (const ModuleTensor& each : m.tensors) {
     const RecurrentName name = *recurrent_name(each.own);

@@ -139,7 +139,7 @@ std::span<const std::byte> PickleMachine::take(std::uint64_t bytes) {
 
 std::uint64_t PickleMachine::number(int bytes) {
   std::uint64_t value = 0;
-  std::memcpy(&value, take(static_cast<std::uint64_t>(bytes)).data(), static_cast<std::size_t>(bytes));
+  std::memcpy(&value, take(static_cast<std::uint64_t>(bytes)).data(), bytes);
   return value;
 }
 
@@ -278,7 +278,7 @@ void PickleMachine::ordered_dict(const std::vector<ValueIndex>& arguments) {
 // (storage, offset, sizes, strides, requires_grad, hooks[, metadata])
 void PickleMachine::tensor(const std::vector<ValueIndex>& arguments) {
   if (arguments.size() < 6 || arguments.size() > 7) refuse("the pickle is damaged: a tensor has other arguments");
-  TensorView view = views_[static_cast<std::size_t>(of_kind(arguments[0], Kind::storage, "a storage").integer)];
+  TensorView view = views_[of_kind(arguments[0], Kind::storage, "a storage").integer];
   view.offset = integer_of(arguments[1], "the offset of a tensor");
   view.sizes = integers_of(arguments[2], "the size of a tensor");
   view.strides = integers_of(arguments[3], "the strides of a tensor");
@@ -317,7 +317,7 @@ std::int64_t PickleMachine::integer_of(ValueIndex index, const char* what) const
 
 std::vector<std::int64_t> PickleMachine::integers_of(ValueIndex index, const char* what) const {
   std::vector<std::int64_t> numbers;
-  if (of_kind(index, Kind::sequence, what).items.size() > static_cast<std::size_t>(Shape::k_max_rank))
+  if (of_kind(index, Kind::sequence, what).items.size() > Shape::k_max_rank)
     refuse("a tensor has more than 6 dimensions");
   for (const ValueIndex item : of_kind(index, Kind::sequence, what).items) numbers.push_back(integer_of(item, what));
   return numbers;

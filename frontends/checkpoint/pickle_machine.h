@@ -30,7 +30,7 @@ class PickleMachine {
 
   ValueIndex run();  // the value that the pickle describes
   const PickleValue& value(ValueIndex index) const { return values_[index]; }
-  const TensorView& view(std::int64_t place) const { return views_[static_cast<std::size_t>(place)]; }
+  const TensorView& view(std::int64_t place) const { return views_[place]; }
   [[noreturn]] void refuse(const std::string& what, std::string_view next = {}) const;
 
  private:

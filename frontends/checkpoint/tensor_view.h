@@ -18,8 +18,8 @@ struct StoredRow {
 };
 inline constexpr StoredRow k_stored[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
                                          {"i32", 4}, {"i16", 2}, {"i8", 1},  {"u8", 1},   {"b8", 1}};
-constexpr std::size_t stored_bytes(Stored type) { return k_stored[static_cast<std::size_t>(type)].bytes; }
-constexpr std::string_view stored_name(Stored type) { return k_stored[static_cast<std::size_t>(type)].name; }
+constexpr std::size_t stored_bytes(Stored type) { return k_stored[static_cast<int>(type)].bytes; }
+constexpr std::string_view stored_name(Stored type) { return k_stored[static_cast<int>(type)].name; }
 
 // A view of a storage. Offset and strides count elements.
 struct TensorView {

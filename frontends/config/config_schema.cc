@@ -14,12 +14,12 @@ std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.'
 std::string_view key_type_name(KeyType type) {
   constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "array of text",
                                         "number or text"};
-  return names[static_cast<std::size_t>(type)];
+  return names[static_cast<int>(type)];
 }
 
 std::string_view table_key_type_name(TableKeyType type) {
   constexpr std::string_view names[] = {"text", "array of text", "number"};
-  return names[static_cast<std::size_t>(type)];
+  return names[static_cast<int>(type)];
 }
 
 const KeySpec* find_key(std::string_view path) {

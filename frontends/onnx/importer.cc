@@ -35,10 +35,10 @@ void check_input(const Model& model, const ValueDef& input, const Type& type,
                                   std::string(element->name));
   }
   if (!input.shape) return;
-  if (input.shape->size() != static_cast<std::size_t>(type.shape.rank()))
+  if (std::ssize(*input.shape) != type.shape.rank())
     refuse(ErrorKind::shape, "it must have rank " + std::to_string(input.shape->size()));
   for (int i = 0; i < type.shape.rank(); ++i) {
-    const Dimension& d = (*input.shape)[static_cast<std::size_t>(i)];
+    const Dimension& d = (*input.shape)[i];
     if (d.size < 0 && d.symbol.empty()) continue;
     const std::int64_t wanted = d.size >= 0 ? d.size : symbols.emplace(d.symbol, type.shape[i]).first->second;
     if (wanted != type.shape[i]) {

@@ -136,7 +136,7 @@ std::vector<Value> scan_8(Call& call) {
       Value entry = row(inputs[i], b);
       if (i >= parts.n_states) {
         steps = entry.shape()[0];
-        if (has_lengths) entry = slice(entry, 0, 0, lengths[static_cast<std::size_t>(b)]);
+        if (has_lengths) entry = slice(entry, 0, 0, lengths[b]);
       }
       (i < parts.n_states ? states : sequences).push_back(entry);
     }

@@ -20,8 +20,6 @@ Value floor_of(Value x) {
 }
 Value ceil_of(Value x) { return neg(floor_of(neg(x))); }
 
-Value greater(Value a, Value b) { return less(b, a); }
-Value greater_equal(Value a, Value b) { return less_equal(b, a); }
 Value logical_xor(Value a, Value b) {
   return logical_and(logical_or(a, b), logical_not(logical_and(a, b)));
 }
@@ -49,15 +47,6 @@ std::vector<Value> mean_of(Call& call) {
   return {variadic<add>(call)[0] / static_cast<double>(call.n_inputs())};
 }
 
-// Returns x^n for a small integer n, by squaring.
-Value whole_power(Value x, int n) {
-  Value result, square_of = x;
-  for (int rest = std::abs(n); rest > 0; rest /= 2, square_of = rest > 0 ? mul(square_of, square_of) : square_of)
-    if (rest % 2 == 1) result = result ? mul(result, square_of) : square_of;
-  if (!result) return filled(x.graph(), x.type(), 1);
-  return n < 0 ? reciprocal(result) : result;
-}
-
 // |x|^y = e^(y log |x|); the sign is that of x for an odd y; a negative x with a fractional y gives NaN.
 Value general_power(Value x, Value y) {
   const Value whole = cast(y, DType::i32), is_whole = equal(cast(whole, y.dtype()), y);
@@ -80,7 +69,7 @@ std::vector<Value> power(Call& call) {
   if (known && known->elements() == 1 && y.rank() <= x.rank()) {
     const double n = known->at(0);
     const bool is_whole = n == std::floor(n) && std::abs(n) <= k_largest_whole_power;
-    if (is_whole && (is_float(x.dtype()) || n >= 0)) return {whole_power(x, static_cast<int>(n))};
+    if (is_whole && (is_float(x.dtype()) || n >= 0)) return {pow(x, n)};
     if (n == 0.5 && is_float(x.dtype())) return {sqrt(x)};
   }
   if (is_float(x.dtype())) return {general_power(x, cast(y, x.dtype()))};
@@ -143,9 +132,6 @@ std::vector<Value> no_dropout(Call& call) {
   return {x, filled(call.graph(), {DType::b8, x.shape()}, 1)};
 }
 
-Value clamp(Value x, double low, double high) {
-  return minimum(maximum(x, scalar_like(x, low)), scalar_like(x, high));
-}
 Value negative_part(Value x, Value negative) { return select(less(x, scalar_like(x, 0)), negative, x); }
 
 constexpr double k_selu_alpha = 1.67326319217681884765625, k_selu_gamma = 1.05070102214813232421875;
@@ -163,7 +149,7 @@ constexpr Activation k_activations[] = {
      .apply = [](Value x, double a, double) { return select(greater(x, scalar_like(x, a)), x, scalar_like(x, 0)); },
      .alpha = 1},
     {.name = "HardSigmoid", .parameters = 2,
-     .apply = [](Value x, double a, double b) { return clamp(x * a + b, 0, 1); }, .alpha = 0.2, .beta = 0.5},
+     .apply = [](Value x, double a, double b) { return unroll::clip(x * a + b, 0, 1); }, .alpha = 0.2, .beta = 0.5},
     {.name = "Elu", .parameters = 1,
      .apply = [](Value x, double a, double) { return negative_part(x, expm1(x) * a); }, .alpha = 1},
 };

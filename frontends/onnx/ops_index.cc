@@ -74,7 +74,7 @@ std::vector<Value> reverse_sequence(Call& call) {
   const Value x = call.in(0), lengths = call.in(1);
   const std::int64_t batch_axis = call.integer("batch_axis", 1), time_axis = call.integer("time_axis", 0);
   if (x.rank() < 2 || batch_axis + time_axis != 1) call.refuse("needs batch and time as the first two axes");
-  Ints order(static_cast<std::size_t>(x.rank()));
+  Ints order(x.rank());
   std::iota(order.begin(), order.end(), 0);
   if (time_axis == 1) std::swap(order[0], order[1]);
   const Value by_time = time_axis == 1 ? transpose(x, order) : x;

@@ -16,7 +16,7 @@ std::vector<Value> shape_of(Call& call) {
     return std::clamp<std::int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank());
   };
   const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", x.rank()));
-  const auto dims = x.shape().dims().subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start));
+  const auto dims = x.shape().dims().subspan(start, end - start);
   std::vector<std::int32_t> list;
   for (const std::int64_t d : dims) list.push_back(call.narrow(d));
   return {constant(call.graph(), Tensor::from<std::int32_t>({static_cast<std::int64_t>(list.size())}, list))};
@@ -46,7 +46,7 @@ std::vector<Value> reshape_to(Call& call) {
   if (open >= 0) {
     if (known == 0 || x.shape().elements() % known != 0)
       call.refuse("the elements of " + x.shape().text() + " do not fill the target shape");
-    dims[static_cast<std::size_t>(open)] = x.shape().elements() / known;
+    dims[open] = x.shape().elements() / known;
   }
   return {reshape(x, Shape(dims))};
 }
@@ -64,14 +64,14 @@ std::vector<Value> flatten(Call& call) {
 
 std::vector<Value> squeeze(Call& call) {
   const Value x = call.in(0);
-  std::vector<bool> dropped(static_cast<std::size_t>(x.rank()));
+  std::vector<bool> dropped(x.rank());
   const std::optional<Ints> axes = call.axes(1);
-  for (int i = 0; !axes && i < x.rank(); ++i) dropped[static_cast<std::size_t>(i)] = x.shape()[i] == 1;
+  for (int i = 0; !axes && i < x.rank(); ++i) dropped[i] = x.shape()[i] == 1;
   for (const std::int64_t axis : axes.value_or(Ints{}))
-    dropped[static_cast<std::size_t>(call.axis(axis, x.rank()))] = true;
+    dropped[call.axis(axis, x.rank())] = true;
   Ints dims;
   for (int i = 0; i < x.rank(); ++i) {
-    if (!dropped[static_cast<std::size_t>(i)]) {
+    if (!dropped[i]) {
       dims.push_back(x.shape()[i]);
     } else if (x.shape()[i] != 1) {
       call.refuse("axis " + std::to_string(i) + " of " + x.shape().text() + " is not 1");
@@ -85,7 +85,7 @@ std::vector<Value> unsqueeze(Call& call) {
   const Ints axes = call.axes(1).value_or(Ints{});
   const int rank = x.rank() + static_cast<int>(axes.size());
   if (rank > Shape::k_max_rank) call.unsupported("more than 6 dimensions");
-  std::vector<bool> added(static_cast<std::size_t>(rank));
+  std::vector<bool> added(rank);
   for (const std::int64_t axis : axes) {
     auto at = added.begin() + call.axis(axis, rank);
     if (*at) call.refuse("axis " + std::to_string(axis) + " is given twice");
@@ -99,7 +99,7 @@ std::vector<Value> unsqueeze(Call& call) {
 
 std::vector<Value> transpose_to(Call& call) {
   const Value x = call.in(0);
-  Ints permutation(static_cast<std::size_t>(x.rank()));
+  Ints permutation(x.rank());
   std::iota(permutation.rbegin(), permutation.rend(), 0);
   return {transpose(x, call.list("perm").value_or(permutation))};
 }
@@ -180,7 +180,7 @@ std::vector<Value> tile(Call& call) {
   const Ints repeats = call.ints(1);
   if (static_cast<int>(repeats.size()) != x.rank()) call.refuse("repeats has another length than the rank");
   for (int i = 0; i < x.rank(); ++i) {
-    const std::int64_t n = repeats[static_cast<std::size_t>(i)];
+    const std::int64_t n = repeats[i];
     if (n < 0) call.refuse("a negative repeat");
     if (n == 1) continue;
     if (n == 0) {
@@ -188,7 +188,7 @@ std::vector<Value> tile(Call& call) {
       continue;
     }
     call.importer.count_nodes(n);
-    x = concat(std::vector<Value>(static_cast<std::size_t>(n), x), i);
+    x = concat(std::vector<Value>(n, x), i);
   }
   return {x};
 }
@@ -197,7 +197,7 @@ std::vector<Value> pad_with(Call& call) {
   const Value x = call.in(0);
   if (call.text("mode", "constant") != "constant") call.unsupported("only mode constant is supported");
   const Ints pads = call.opset() >= 11 ? call.ints(1) : call.list("pads").value_or(Ints{});
-  Ints axes(static_cast<std::size_t>(x.rank()));
+  Ints axes(x.rank());
   std::iota(axes.begin(), axes.end(), 0);
   if (call.has(3)) axes = call.ints(3);
   if (pads.size() != 2 * axes.size()) call.refuse("pads has another length than twice the axes");
@@ -238,9 +238,9 @@ constexpr OperatorRow k_movement_rows[] = {
 Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n) {
   std::vector<std::int32_t> at;
   for (std::int64_t i = 0; i < n; ++i) at.push_back(static_cast<std::int32_t>(from + i * step));
-  Ints order(static_cast<std::size_t>(x.rank()));
+  Ints order(x.rank());
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[0], order[static_cast<std::size_t>(axis)]);
+  std::swap(order[0], order[axis]);
   const Value rows = gather(transpose(x, order), constant(x.graph(), Tensor::from<std::int32_t>({n}, at)));
   return transpose(rows, order);
 }

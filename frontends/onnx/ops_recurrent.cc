@@ -15,19 +15,8 @@ struct Chosen {
   Value operator()(Value x) const { return row->apply(x, alpha, beta); }
 };
 
-// One row per operator: gates in ONNX's order, and the composite's index of each gate.
-struct Kind {
-  Op op;
-  int gates, states;
-  std::vector<int> order;               // composite gate -> ONNX gate
-  std::vector<std::string> activations;  // of one direction
-};
-const Kind k_rnn{Op::rnn, 1, 1, {0}, {"Tanh"}};
-const Kind k_gru{Op::gru, 3, 1, {1, 0, 2}, {"Sigmoid", "Tanh"}};                 // z r h -> r z n
-const Kind k_lstm{Op::lstm, 4, 2, {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}};  // i o f c -> i f g o
-
 struct Layer {
-  const Kind& kind;
+  const RecurrentKind& kind;
   std::int64_t steps, batch, input, hidden;
   int directions;
   bool is_reverse = false, batch_first = false;
@@ -44,7 +33,7 @@ struct Layer {
 // Activations with alpha and beta consume them in order.
 void read_activations(Call& call, Layer& layer) {
   const auto per_direction = layer.kind.activations.size();
-  const std::size_t n = per_direction * static_cast<std::size_t>(layer.directions);
+  const std::size_t n = per_direction * layer.directions;
   std::vector<std::string> names;
   if (const AttributeDef* a = call.attribute("activations")) names = a->strings;
   if (names.empty())
@@ -78,7 +67,7 @@ void require_shape(const Call& call, Value value, const Shape& shape, const char
     call.refuse(std::string(name) + " is " + value.shape().text() + ", it must be " + shape.text());
 }
 
-Layer read_layer(Call& call, const Kind& kind) {
+Layer read_layer(Call& call, const RecurrentKind& kind) {
   const Value x = call.in(0), w = call.in(1), r = call.in(2);
   if (x.rank() != 3 || w.rank() != 3 || r.rank() != 3) call.refuse("X, W and R must have rank 3");
   const bool batch_first = call.opset() >= 14 && call.integer("layout", 0) != 0;
@@ -91,13 +80,13 @@ Layer read_layer(Call& call, const Kind& kind) {
               .batch_first = batch_first, .clip = call.number("clip", 0), .activations = {},
               .x = batch_first ? transpose(x, {1, 0, 2}) : x, .w = w, .r = r, .b = call.in_or_none(3), .p = {},
               .lengths = call.in_or_none(4), .states = {}};
-  const std::int64_t d = layer.directions, h = layer.hidden, g = kind.gates;
+  const std::int64_t d = layer.directions, h = layer.hidden, g = kind.gates();
   require_shape(call, w, {d, g * h, layer.input}, "W");
   require_shape(call, r, {d, g * h, h}, "R");
   require_shape(call, layer.b, {d, 2 * g * h}, "B");
   require_shape(call, layer.lengths, {layer.batch}, "sequence_lens");
   for (int s = 0; s < kind.states; ++s) {
-    Value initial = call.in_or_none(static_cast<std::size_t>(5 + s));
+    Value initial = call.in_or_none(5 + s);
     if (initial && batch_first) initial = transpose(initial, {1, 0, 2});
     require_shape(call, initial, {d, layer.batch, h}, s == 0 ? "initial_h" : "initial_c");
     layer.states.push_back(initial ? initial : filled(call.graph(), {x.dtype(), {d, layer.batch, h}}, 0));
@@ -132,8 +121,8 @@ bool has_composite(const Layer& layer) {
 }
 
 LayerOutputs by_composite(const Layer& layer) {
-  const Kind& kind = layer.kind;
-  const std::int64_t h = layer.hidden, gh = kind.gates * h;
+  const RecurrentKind& kind = layer.kind;
+  const std::int64_t h = layer.hidden, gh = kind.gates() * h;
   RecurrentInputs in{.x = layer.x, .h0 = layer.states[0], .c0 = {}, .lengths = layer.lengths, .key = {},
                      .parameters = {}};
   if (kind.states > 1) in.c0 = layer.states[1];
@@ -200,7 +189,7 @@ struct Cell {
 };
 
 ScanResult direction_scan(const Layer& layer, int d) {
-  const std::int64_t gh = layer.kind.gates * layer.hidden;
+  const std::int64_t gh = layer.kind.gates() * layer.hidden;
   const Value bias = layer.b ? row(layer.b, d) : Value();
   const Value x = without_padding(layer.x, layer.lengths);
   const Value xw = linear(x, row(layer.w, d), bias ? slice(bias, 0, 0, gh) : bias);
@@ -209,7 +198,7 @@ ScanResult direction_scan(const Layer& layer, int d) {
   if (bias) constants.push_back(slice(bias, 0, gh, gh));
   if (layer.p) constants.push_back(row(layer.p, d));
   const std::size_t n = layer.kind.activations.size();
-  const auto activations = std::span(layer.activations).subspan(n * static_cast<std::size_t>(d), n);
+  const auto activations = std::span(layer.activations).subspan(n * d, n);
   const auto step = [&](const StepValues& at) -> StepResult {
     std::size_t next = 1;
     Cell cell{layer, activations, at.constants[0], {}, {}};
@@ -236,8 +225,8 @@ LayerOutputs by_scan(const Layer& layer) {
   return outputs;
 }
 
-std::vector<Value> recurrent_node(Call& call, const Kind& kind) {
-  const Layer layer = read_layer(call, kind);
+std::vector<Value> recurrent_node(Call& call) {
+  const Layer layer = read_layer(call, recurrent_kind(&RecurrentKind::name, call.node.op));
   const LayerOutputs outputs = has_composite(layer) ? by_composite(layer) : by_scan(layer);
   std::vector<Value> values{layer.batch_first ? transpose(outputs.y, {2, 0, 1, 3}) : outputs.y};
   for (const Value& state : outputs.states)
@@ -246,9 +235,7 @@ std::vector<Value> recurrent_node(Call& call, const Kind& kind) {
 }
 
 constexpr OperatorRow k_recurrent_rows[] = {
-    {"GRU", 7, [](Call& call) { return recurrent_node(call, k_gru); }},
-    {"LSTM", 7, [](Call& call) { return recurrent_node(call, k_lstm); }},
-    {"RNN", 7, [](Call& call) { return recurrent_node(call, k_rnn); }},
+    {"GRU", 7, recurrent_node}, {"LSTM", 7, recurrent_node}, {"RNN", 7, recurrent_node},
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ Value numpy_matmul(Value a, Value b) {
     for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
     result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
   } else {
-    const auto leading = [](Value v) { return Shape(v.shape().dims().first(static_cast<std::size_t>(v.rank() - 2))); };
+    const auto leading = [](Value v) { return Shape(v.shape().dims().first(v.rank() - 2)); };
     const Shape both = broadcast_shapes(leading(a), leading(b), "MatMul");
     const auto spread = [&](Value v) {
       Ints dims(both.begin(), both.end());
@@ -68,7 +68,7 @@ Reduction reduction_of(Call& call, int rank) {
   if (std::adjacent_find(r.axes.begin(), r.axes.end()) != r.axes.end()) call.refuse("an axis is given twice");
   r.is_nothing = axes.empty() && empty_is_nothing;
   if (axes.empty() && !r.is_nothing) {
-    r.axes.resize(static_cast<std::size_t>(rank));
+    r.axes.resize(rank);
     std::iota(r.axes.begin(), r.axes.end(), 0);
   }
   return r;
@@ -131,9 +131,9 @@ std::vector<Value> normalized(Call& call) {
     return {reshape(f(reshape(x, {rows, columns})), x.shape())};
   }
   if (axis == x.rank() - 1) return {f(x)};
-  Ints order(static_cast<std::size_t>(x.rank()));
+  Ints order(x.rank());
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<std::size_t>(axis)], order.back());
+  std::swap(order[axis], order.back());
   return {transpose(f(transpose(x, order)), order)};
 }
 
@@ -145,8 +145,8 @@ std::vector<Value> layer_normalization(Call& call) {
   call.integer("stash_type", 1);
   std::int64_t width = 1;
   for (int i = axis; i < x.rank(); ++i) width *= x.shape()[i];
-  const auto rows = Shape(x.shape().dims().first(static_cast<std::size_t>(axis)));
-  const Shape inner(x.shape().dims().subspan(static_cast<std::size_t>(axis)));
+  const auto rows = Shape(x.shape().dims().first(axis));
+  const Shape inner(x.shape().dims().subspan(axis));
   const auto flat = [&](Value v) { return reshape(broadcast(v, inner), {width}); };
   const Value weight = flat(call.in(1));
   const Value bias = call.has(2) ? flat(call.in(2)) : filled(call.graph(), {x.dtype(), {width}}, 0);

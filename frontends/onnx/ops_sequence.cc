@@ -45,7 +45,7 @@ std::vector<Value> sequence_at(Call& call) {
     call.unsupported("reads element " + std::to_string(given) + " of " + std::to_string(sequence.n_parts()),
                      k_other_length);
   sequence.read.insert(at);
-  const std::int64_t* begin = &sequence.begins[static_cast<std::size_t>(at)];
+  const std::int64_t* begin = &sequence.begins[at];
   const Value part = slice(sequence.tensor, sequence.axis, begin[0], begin[1] - begin[0]);
   return {sequence.keeps_axis ? part : reshape(part, part.shape().removed(sequence.axis))};
 }

@@ -136,7 +136,7 @@ Tensor from_raw(const Reading& reading, const std::string& who, const ElementTyp
   const bool is_half = type.code == k_float16 || type.code == k_bfloat16;
   const DType stored = type.code == k_float16 ? DType::f16 : is_half ? DType::bf16 : type.dtype;
   Tensor tensor(stored, shape);
-  const auto n = static_cast<std::size_t>(tensor.elements());
+  const std::size_t n = tensor.elements();
   if (type.dtype == DType::i32) {
     const std::span<std::int32_t> to = tensor.values<std::int32_t>();
     for (std::size_t i = 0; i < n; ++i) to[i] = narrow(reading, who, integer_of(type.code, raw, i));

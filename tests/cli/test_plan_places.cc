@@ -179,7 +179,7 @@ TEST_CASE("the phases are found in sums over batches, with a scaled loss, and wh
     CHECK(update.loops(Origin::Phase::backward) == std::vector<std::string>{"recurrent.l0"});
   };
   TrainerOptions plain;
-  check(plain, Phase::gather);
+  check(plain, Phase::accumulate);
   TrainerOptions halves;
   halves.precision = Precision::f16;
   check(halves, Phase::whole);

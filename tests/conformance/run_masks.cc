@@ -199,9 +199,8 @@ void add_attention(std::vector<MaskCase>& cases) {
 }
 
 Value gru_layer(Scope scope, Value x, Value h = {}, Value lengths = {}, Value reset = {}) {
-  RecurrentLayerOptions options;
-  options.hidden = D;
-  return recurrent_layer(scope, Op::gru, x, options, h, {}, lengths, reset).y;
+  const std::vector<Value> initial(h ? 1 : 0, h);
+  return recurrent_model(scope, x, {.cell = "gru", .hidden = D}, initial, lengths, reset).y;
 }
 
 void add_recurrent(std::vector<MaskCase>& cases) {
@@ -217,17 +216,18 @@ void add_recurrent(std::vector<MaskCase>& cases) {
                      lengths});
   };
   for (const char* cell : {"rnn", "gru", "lstm", "indrnn", "minimal"})
-    for (const char* stack : {"plain", "residual", "highway"})
+    for (const SkipConnection skip : {SkipConnection::none, SkipConnection::residual, SkipConnection::highway})
       for (const bool both : {false, true}) {
         if (both && cell == std::string("minimal")) continue;
-        add(std::string(cell) + " " + stack + (both ? " in two directions" : ""), [=](Scope& scope, Value x, Value n) {
+        const std::string name = std::string(cell) + " " + word_of(skip) + (both ? " in two directions" : "");
+        add(name, [=](Scope& scope, Value x, Value n) {
           if (cell == std::string("minimal")) {
             const char* step = "f = sigmoid(affine(x, h))\nh' = f * h + (1 - f) * x";
             const TextCell text{.name = "m", .states = {"h"}, .step = step};
             return cell_layer(scope, make_text_cell(text), x, {.hidden = D}, {}, n).y;
           }
           RecurrentModelOptions o;
-          o.cell = cell, o.hidden = both ? D / 2 : D, o.layers = 2, o.bidirectional = both, o.stack = stack;
+          o.cell = cell, o.hidden = both ? D / 2 : D, o.layers = 2, o.bidirectional = both, o.skip = skip;
           return recurrent_model(scope, x, o, {}, n).y;
         });
       }

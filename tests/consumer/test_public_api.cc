@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ using namespace unroll;
 
 namespace {
 
-// An LSTM of its own from the equations of plan/cell_equations.h.
+// An LSTM of its own from the equations of ir/cell_equations.h.
 CellStep own_lstm(Step& step) {
   const std::vector<Value> args{step.x(), step.state(0)};
   const Value gates = step.affine("gates", args, 4 * step.hidden());
@@ -70,6 +71,17 @@ TEST_CASE("a program whose backend has ended refuses to run") {
   CHECK(refusal([&] { program.run(ones(k_two_by_three)); }).find(wanted) != std::string::npos);
   CHECK(refusal([&] { (void)program.backend(); }).find(wanted) != std::string::npos);
   CHECK(!program.try_run(ones(k_two_by_three)));
+}
+
+TEST_CASE("a program keeps a backend that it gets as a pointer") {
+  Graph graph;
+  graph.output("y", tanh(graph.input("x", k_two_by_three)));
+  Program program(graph, make_backend("cpu", {.threads = 1}));
+  CHECK(program.run(ones(k_two_by_three)).at("y").at(0) == doctest::Approx(std::tanh(1.0)));
+
+  const std::shared_ptr<Backend> shared = make_backend("reference");
+  CHECK(evaluate(graph, shared, ones(k_two_by_three)).at("y").at(0) == doctest::Approx(std::tanh(1.0)));
+  CHECK(refusal([&] { Program(graph, std::shared_ptr<Backend>()); }).find("the backend is null") != std::string::npos);
 }
 
 TEST_CASE("a model and a stream whose backend has ended refuse to run") {

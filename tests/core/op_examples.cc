@@ -330,7 +330,11 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::rmsprop, "momentum", {f(2, 3), f(2, 3), f(2, 3), f(), f(2, 3)}, k_rmsprop, {}},
       {Op::adagrad, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_adagrad, {}},
       {Op::lion, "one slot", {f(2, 3), f(2, 3), f(2, 3), f()}, k_lion, {}},
-      {Op::all_reduce, "two blocks", {f(5), f(5)}, {{"leaves", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}}, {}},
+      {Op::all_reduce,
+       "two blocks",
+       {f(5), f(5)},
+       {{"micro_batches", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}},
+       {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
 }
@@ -371,8 +375,8 @@ void add_composite_wrong(std::vector<OpExample>& list) {
       {Op::rmsprop, "a slot of another shape", {f(2, 3), f(2, 3), f(3), f()}, k_rmsprop, {}},
       {Op::adagrad, "lr per element", {f(2, 3), f(2, 3), f(2, 3), f(2, 3)}, k_adagrad, {}},
       {Op::lion, "a slot of another shape", {f(2, 3), f(2, 3), f(3), f()}, k_lion, {}},
-      {Op::all_reduce, "a block too few", {f(5)}, {{"leaves", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}}, {}},
-      {Op::all_reduce, "a rank too high", {f(5)}, {{"leaves", Int{4}}, {"rank", Int{2}}, {"ranks", Int{2}}}, {}},
+      {Op::all_reduce, "a block too few", {f(5)}, {{"micro_batches", Int{3}}, {"rank", Int{0}}, {"ranks", Int{1}}}, {}},
+      {Op::all_reduce, "a rank too high", {f(5)}, {{"micro_batches", Int{4}}, {"rank", Int{2}}, {"ranks", Int{2}}}, {}},
   };
   list.insert(list.end(), rows.begin(), rows.end());
 }

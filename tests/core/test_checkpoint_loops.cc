@@ -45,10 +45,9 @@ struct Job {
 
 Job::Network layers(Op cell, std::int64_t hidden, int n_layers, bool bidirectional) {
   return [=](Scope scope, Value x) {
-    RecurrentLayerOptions options;
-    options.hidden = hidden, options.layers = n_layers, options.bidirectional = bidirectional;
-    const RecurrentResult r = recurrent_layer(scope, cell, x, options);
-    return std::vector{r.y, r.hn};
+    const CellLayerResult r = recurrent_model(scope, x, {.cell = std::string(op_info(cell).name), .hidden = hidden,
+                                                         .layers = n_layers, .bidirectional = bidirectional});
+    return std::vector{r.y, r.states[0]};
   };
 }
 // A cell that is none of the library's, with a layer norm and three products in each step.
@@ -180,9 +179,7 @@ std::size_t measured_bytes(const Job& job, Backend& backend, std::size_t limit, 
 TEST_CASE("what a run needs is what was planned, and a tenth of it with checkpoints") {
   // The last state alone has a loss, as in classification: nothing but x is as long as the sequence.
   const Job job(DType::f32, {10000, 8, 8}, [](Scope scope, Value x) {
-    RecurrentLayerOptions options;
-    options.hidden = 64;
-    return std::vector{recurrent_layer(scope, Op::lstm, x, options).hn};
+    return std::vector{recurrent_model(scope, x, {.cell = "lstm", .hidden = 64}).states[0]};
   });
   const auto cpu = make_backend("cpu", {.threads = 2});
   std::size_t planned_whole = 0, planned_cut = 0;

@@ -346,9 +346,7 @@ TEST_CASE("separate parameters for each gate give the loops of the built-in cell
     return cell_layer(scope, factory, x, {.hidden = H}).y;
   });
   const auto together = loops([](Scope scope, Value x) {
-    RecurrentLayerOptions options;
-    options.hidden = H;
-    return recurrent_layer(scope, Op::lstm, x, options).y;
+    return recurrent_model(scope, x, {.cell = "lstm", .hidden = H}).y;
   });
   CHECK(apart.size() == 2);
   CHECK(apart == together);

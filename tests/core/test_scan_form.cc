@@ -127,7 +127,7 @@ TEST_CASE("rows depend on each other when a step mixes them") {
 }
 
 TEST_CASE("a sum over no axis, as it stands without the passes that remove it, keeps rows apart") {
-  const Planned p = loop_of([](Value h, Value x) { return tanh(x + reduce_sum(h, {})); }, {"fold"});
+  const Planned p = loop_of([](Value h, Value x) { return tanh(x + reduce_sum(h, Ints{})); }, {"fold"});
   REQUIRE(p.forms.size() == 1);
   CHECK(p.forms[0].rows == B);
 }

@@ -17,16 +17,16 @@ using namespace unroll;
 namespace {
 
 // The sum as text, "((0+1)+2)".
-std::string sum_of(const std::vector<TreeBlock>& roots, std::vector<std::string> texts) {
+std::string sum_of(const std::vector<PartialSum>& roots, std::vector<std::string> texts) {
   for (const SumStep& step : sum_steps(roots)) {
-    std::string& left = texts[static_cast<std::size_t>(step.left)];
-    left = "(" + left + "+" + texts[static_cast<std::size_t>(step.right)] + ")";
+    std::string& left = texts[step.left];
+    left = "(" + left + "+" + texts[step.right] + ")";
   }
   return texts.at(0);
 }
 
 // The texts of a rank's roots.
-std::vector<std::string> roots_as_text(Leaves leaves) {
+std::vector<std::string> roots_as_text(MicroBatches leaves) {
   SumStack stack(leaves);
   std::vector<std::string> texts;
   for (std::int64_t leaf = leaves.begin; leaf < leaves.end; ++leaf) {
@@ -41,11 +41,11 @@ std::vector<std::string> roots_as_text(Leaves leaves) {
 }
 
 std::string sum_by_ranks(std::int64_t leaves, int ranks) {
-  std::vector<TreeBlock> roots;
+  std::vector<PartialSum> roots;
   std::vector<std::string> texts;
   for (int r = 0; r < ranks; ++r) {
-    const Leaves own = leaves_of(leaves, r, ranks);
-    const auto of_rank = roots_of(own);
+    const MicroBatches own = micro_batches_of(leaves, r, ranks);
+    const auto of_rank = partial_sums_of(own);
     const auto as_text = roots_as_text(own);
     CHECK(of_rank.size() == as_text.size());
     roots.insert(roots.end(), of_rank.begin(), of_rank.end());
@@ -79,14 +79,14 @@ TEST_CASE("shares are contiguous, differ by one leaf at most, and rank 0 has one
       CAPTURE(ranks);
       std::int64_t next = 0;
       for (int r = 0; r < ranks; ++r) {
-        const Leaves own = leaves_of(leaves, r, ranks);
+        const MicroBatches own = micro_batches_of(leaves, r, ranks);
         REQUIRE(own.begin == next);
         REQUIRE(own.size() >= leaves / ranks);
         REQUIRE(own.size() <= (leaves + ranks - 1) / ranks);
         next = own.end;
       }
       REQUIRE(next == leaves);
-      REQUIRE(leaves_of(leaves, 0, ranks).size() >= 1);
+      REQUIRE(micro_batches_of(leaves, 0, ranks).size() >= 1);
     }
 }
 
@@ -128,7 +128,7 @@ void add_to(std::vector<T>& left, const std::vector<T>& right) {
 
 // The blocks that a rank holds before its last leaf is added.
 template <class T>
-std::vector<std::vector<T>> blocks_of(Leaves leaves, std::size_t n) {
+std::vector<std::vector<T>> blocks_of(MicroBatches leaves, std::size_t n) {
   SumStack stack(leaves);
   std::vector<std::vector<T>> blocks;
   for (std::int64_t leaf = leaves.begin; leaf < leaves.end; ++leaf) {
@@ -144,11 +144,11 @@ std::vector<std::vector<T>> blocks_of(Leaves leaves, std::size_t n) {
 
 template <class T>
 std::vector<T> sum_on(Communicator& ranks, DType dtype, std::int64_t leaves, std::size_t n) {
-  const auto blocks = blocks_of<T>(leaves_of(leaves, ranks.rank(), ranks.size()), n);
+  const auto blocks = blocks_of<T>(micro_batches_of(leaves, ranks.rank(), ranks.size()), n);
   std::vector<const std::byte*> at;
   for (const auto& block : blocks) at.push_back(reinterpret_cast<const std::byte*>(block.data()));
   std::vector<T> sum(n);
-  sum_of_leaves(ranks, leaves, dtype, static_cast<std::int64_t>(n), at, reinterpret_cast<std::byte*>(sum.data()));
+  sum_micro_batches(ranks, leaves, dtype, static_cast<std::int64_t>(n), at, reinterpret_cast<std::byte*>(sum.data()));
   return sum;
 }
 

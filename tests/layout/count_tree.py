@@ -21,7 +21,7 @@ NAMES = {
     r"\w*[Ll]ever\w*": "ablation", r"\w*[Jj]udg\w*": "verifier, reference", r"\w*\b(?:Team|Lockstep)\b": "thread pool",
     r"(?:Rates|usual_rates)": "machine model", r"(?:next_)?site": "RNG stream", r"(?:DocumentReader)": "classifier",
     r"(?:Moment|go_back)": "snapshot", r"\w*[Rr]esidents\w*|Residency": "persistent buffers", r"UpdateRecipe": "config",
-    r"\w*[Rr]ow_group\w*": "fused reduction", r"(?:leaves|leaf)": "micro-batch, partial sum",
+    r"\w*[Rr]ow_group\w*": "fused reduction", r"leaves": "micro-batch, partial sum",
     r"own_(?:loop|options|option)": "custom, backend-specific", r"(?:Stack)": "skip connection",
 }
 BANNED = re.compile(r"(?<![\w\"./-])(?:" + "|".join(NAMES) + r")(?![\w\"./-])")
@@ -32,8 +32,8 @@ HEAD = re.compile(r"\)\s*(?:const|noexcept|override|final|mutable|&|->[^;{}()]*)
 INITIALIZERS = re.compile(r"\)\s*(?:noexcept\s*)?:\s[^;]*$", re.S)
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*(?:.|\n)*?\*/')
 
-LIMITS = {"lines outside tests": 113000, "folders in cycles": 0, "long functions": 23, "casts": 1362, "prose": 746,
-          "names": 202, "folder names": 0}
+LIMITS = {"lines outside tests": 113200, "folders in cycles": 0, "long functions": 0, "casts": 150, "prose": 0,
+          "names": 0, "folder names": 0}
 
 
 def comments_of(text):

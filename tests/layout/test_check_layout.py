@@ -39,6 +39,9 @@ BAD = [
      "public headers only"),
     ("a public header that unroll.h leaves out", {"core/include/unroll/ir/graph.h": HEAD},
      "unroll.h: does not include ir/graph.h"),
+    ("a header of backends in unroll.h", {"core/include/unroll/ir/row_sums.h": HEAD, "core/include/unroll/unroll.h":
+                                          HEAD + '#include "unroll/ir/row_sums.h"\n'},
+     "unroll.h: includes ir/row_sums.h"),
     ("a header of a task that tasks.h leaves out",
      {**UMBRELLA, "core/include/unroll/tasks/label.h": HEAD, "core/include/unroll/tasks/tasks.h": HEAD,
       "core/include/unroll/unroll.h": UMBRELLA["core/include/unroll/unroll.h"] + '#include "unroll/tasks/tasks.h"\n'},

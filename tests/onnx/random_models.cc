@@ -52,11 +52,11 @@ RandomModel random_model(std::uint64_t seed) {
   o.bidirectional = below(3) == 0;
   const bool built_in = o.cell == "rnn" || o.cell == "gru" || o.cell == "lstm";
   if (built_in) o.bias = below(4) != 0;
-  if (o.cell == "rnn" && below(3) == 0) o.nonlinearity = "relu";
+  if (o.cell == "rnn" && below(3) == 0) o.nonlinearity = Nonlinearity::relu;
   if (o.cell == "gru") o.reset_after = below(2) == 0;
   if (o.cell == "lstm") o.peephole = below(3) == 0;
   if (o.cell == "lstm" && !o.peephole && o.hidden > 1 && below(4) == 0) o.projection = 1 + below(o.hidden - 1);
-  if (o.layers > 1 && below(5) == 0) o.stack = "highway";
+  if (o.layers > 1 && below(5) == 0) o.skip = SkipConnection::highway;
   const bool lengths = below(3) == 0;
   const std::int64_t inputs = 1 + below(24);
   RandomModel m{.text = o.cell + " I=" + std::to_string(inputs) + " H=" + std::to_string(o.hidden) +
@@ -64,8 +64,8 @@ RandomModel random_model(std::uint64_t seed) {
                 .inference = stack_inference(o, inputs, lengths), .parameters = {}, .with_states = below(2) == 0};
   const std::pair<bool, const char*> flags[] = {
       {o.bidirectional, " bidirectional"}, {lengths, " lengths"}, {m.with_states, " states"}, {!o.bias, " no bias"},
-      {o.peephole, " peephole"}, {o.projection > 0, " projection"}, {o.nonlinearity == "relu", " relu"},
-      {!o.reset_after, " reset before"}, {o.stack == "highway", " highway"}};
+      {o.peephole, " peephole"}, {o.projection > 0, " projection"}, {o.nonlinearity == Nonlinearity::relu, " relu"},
+      {!o.reset_after, " reset before"}, {o.skip == SkipConnection::highway, " highway"}};
   for (const auto& [is_set, word] : flags) m.text += is_set ? word : "";
   m.parameters = initialize(parameters_of(m.inference), seed);
   return m;

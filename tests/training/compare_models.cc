@@ -142,7 +142,7 @@ std::vector<ComparedModel> compare_models() {
        layers({.cell = "gru", .bidirectional = true, .reset_after = false}, mse_loss, true)},
       {"lstm with peepholes and projection", layers({.cell = "lstm", .projection = 5, .peephole = true}, mse_loss)},
       {"a cell of text in two residual layers",
-       layers({.cell = "mine", .layers = 2, .stack = "residual", .cells = {k_text_cell}}, mse_loss)},
+       layers({.cell = "mine", .layers = 2, .skip = SkipConnection::residual, .cells = {k_text_cell}}, mse_loss)},
       {"layer-norm lstm, cross-entropy", layers({.cell = "lnlstm"}, cross_entropy)},
       {"encoder and decoder with dot attention", attending(false)},
       {"encoder and decoder with additive attention", attending(true)},

@@ -47,7 +47,7 @@ std::vector<std::string> told(const Story& s) {
     s.also(i, p);
     look(p);
     if (i % 3 != 2) continue;
-    p.watch.reset();
+    p.statistics.reset();
     p.validation_loss = s.validation(i);
     look(p);
   }
@@ -106,19 +106,19 @@ TEST_CASE("each symptom is named once") {
       {"vanishing gradients",
        {.also =
             [](int, Progress& p) {
-              p.watch = Watch{.update = p.update,
+              p.statistics = TrainingStatistics{.update = p.update,
                               .parameters = {{"weight_hh_l0", {1e-7, 1e-3}}, {"weight_hh_l1", {0.2, 1e-3}}},
                               .loops = {}};
             }}},
       {"saturated gates",
        {.also =
             [](int, Progress& p) {
-              p.watch = Watch{p.update, {}, {{"l0", {0.9, 0}}}};
+              p.statistics = TrainingStatistics{p.update, {}, {{"l0", {0.9, 0}}}};
             }}},
       {"dead units",
        {.also =
             [](int, Progress& p) {
-              p.watch = Watch{p.update, {}, {{"l0", {0.1, 0.5}}}};
+              p.statistics = TrainingStatistics{p.update, {}, {{"l0", {0.1, 0.5}}}};
             }}},
       {"overfitting", {.validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }}},
       {"underfitting",
@@ -178,10 +178,10 @@ TEST_CASE("what only just is no symptom is none") {
       {.from_start = false, .loss = [](int i) { return i < 3 ? 3.0 : 9.1 - 0.001 * i; }},  // how it began is not known
       {.n = 9, .norm = [](int) { return 2e-4; }},
       {.from_start = false, .norm = [](int) { return 1e-6; }},  // a resumed run may have come to rest
-      {.also = [](int, Progress& p) { p.watch = Watch{p.update, {}, {{"l0", {0.79, 0.24}}}}; }},
+      {.also = [](int, Progress& p) { p.statistics = TrainingStatistics{p.update, {}, {{"l0", {0.79, 0.24}}}}; }},
       // The bias of a key in attention has no gradient by right.
       {.also = [](int, Progress& p) {
-        p.watch = Watch{p.update, {{"weight_hh_l0", {0.2, 1e-3}}, {"key_bias_l0", {0, 0}}}, {}};
+        p.statistics = TrainingStatistics{p.update, {{"weight_hh_l0", {0.2, 1e-3}}, {"key_bias_l0", {0, 0}}}, {}};
       }},
       {.n = 12, .validation = [](int i) { return 3 + 0.2 * std::fabs(i - 8); }},  // one validation after the best
       {.n = 15, .loss = [](int) { return 3.0; }, .validation = [](int) { return 3.0; }},
@@ -270,7 +270,7 @@ TEST_CASE("a run that is stopped and resumed gets the advice of one that is not,
 }
 
 TEST_CASE("reports are read back from the lines that they became") {
-  const Watch watch{4, {{"w", {0.5, 1e-3}}}, {{"l0", {0.25, 0.125}}}};
+  const TrainingStatistics watch{4, {{"w", {0.5, 1e-3}}}, {{"l0", {0.25, 0.125}}}};
   const std::string lines = json_line(TrainLine{2, 0, 1.5, 0.1, std::nan(""), 1, 1024.0, {{"accuracy", 0.5}}}) + "\n" +
                             json_line(watch) + "\nno line\n[1]\n" +
                             json_line(ValidationLine{3, 1.25, true, {{"accuracy", 0.75}}}) + "\n" +
@@ -282,12 +282,12 @@ TEST_CASE("reports are read back from the lines that they became") {
   CHECK(reports[0].loss == 1.5);
   CHECK(std::isnan(reports[0].gradient_norm));
   CHECK(reports[0].skipped_updates == 1);
-  CHECK_FALSE(reports[0].watch.has_value());
+  CHECK_FALSE(reports[0].statistics.has_value());
   CHECK(reports[1].validation_loss == 1.25);
   CHECK(reports[1].skipped_updates == 1);
   CHECK(reports[2].loss == 1.0 / 3);
   CHECK(reports[2].skipped_updates == 2);
-  REQUIRE(reports[2].watch.has_value());
-  CHECK(reports[2].watch->parameters.at("w").update_ratio == 1e-3);
-  CHECK(reports[2].watch->loops.at("l0").dead == 0.125);
+  REQUIRE(reports[2].statistics.has_value());
+  CHECK(reports[2].statistics->parameters.at("w").update_ratio == 1e-3);
+  CHECK(reports[2].statistics->loops.at("l0").dead == 0.125);
 }

@@ -9,7 +9,7 @@
 
 #include "core/support/machine_memory.h"
 #include "core/support/settling.h"
-#include "core/train/device/estimate.h"
+#include "core/train/loop/estimate.h"
 #include "tests/support/around_backend.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/sanitizers.h"
@@ -203,16 +203,16 @@ TEST_CASE("programs that take turns in one arena are estimated with one, those o
   for (std::int64_t i = 0; i < 6; ++i) {
     const Batch batch = task->batch(Split::train, 0, 0, i);
     const std::size_t before = arena_of(each);
-    together.prepare(batch);
-    each.prepare(batch);
+    together.compile_update(batch);
+    each.compile_update(batch);
     largest = std::max(largest, arena_of(each) - before);
     sum = arena_of(each);
   }
-  REQUIRE(together.n_programs() > 2);
+  REQUIRE(together.programs().size() > 2);
   CHECK(arena_of(together) == largest);
   std::size_t apart_bytes = 0, together_bytes = 0;
-  for (const DeviceModel::ProgramInfo& info : each.update_programs()) apart_bytes += info.bytes;
-  for (const DeviceModel::ProgramInfo& info : together.update_programs()) {
+  for (const ProgramInfo& info : each.programs().updates()) apart_bytes += info.bytes;
+  for (const ProgramInfo& info : together.programs().updates()) {
     together_bytes += info.bytes;
     CHECK(info.arena <= largest);
   }
@@ -226,7 +226,8 @@ TEST_CASE("programs that take turns in one arena are estimated with one, those o
   run.estimated = [&](const RunEstimate& seen) { e = seen; };
   Trainer(task, *cpu, run).fit();
   DeviceModel all(task, *cpu, o);
-  for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i) all.prepare(task->batch(Split::train, 0, 0, i));
+  for (std::int64_t i = 0; i < task->n_batches(Split::train); ++i)
+    all.compile_update(task->batch(Split::train, 0, 0, i));
   CHECK(part(e, "arena") > arena_of(all) / 2);
   CHECK(part(e, "arena") < 2 * arena_of(all));
 }

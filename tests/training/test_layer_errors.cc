@@ -27,7 +27,7 @@ TEST_CASE("a layer that cannot take its input names its scope") {
   const Value lengths = graph.input("lengths", {DType::i32, {3}});
   const Scope encoder = scope.child("encoder");
   CHECK(refusal([&] { recurrent_model(encoder.child("l0"), vector, {.cell = "gru"}); })
-            .starts_with("[encoder.l0] recurrent_layer: x must be [T,B,I]; got [4]"));
+            .starts_with("[encoder.l0] recurrent_model: x must be [T,B,I]; got [4]"));
   CHECK(refusal([&] { recurrent_model(encoder, vector, {.cell = "mgu"}); })
             .starts_with("[encoder] cell_layer: x must be [T,B,I]; got [4]"));
   CHECK(refusal([&] { recurrent_model(encoder.child("lstm"), x, {.cell = "lstm"}, {}, lengths); })

@@ -77,13 +77,9 @@ Tensor drawn(Shape shape, const Initializer& how, std::uint64_t seed = 1, const 
 TEST_CASE("recurrent parameters have PyTorch's names, shapes and order") {
   Graph graph;
   Scope scope(graph);
-  RecurrentLayerOptions o;
-  o.hidden = 8;
-  o.layers = 2;
-  o.bidirectional = true;
-  o.projection = 3;
+  const RecurrentModelOptions o{.hidden = 8, .layers = 2, .bidirectional = true, .projection = 3};
   const Value x = graph.input("x", {DType::f32, {7, 2, 5}});
-  recurrent_layer(scope.child("encoder"), Op::lstm, x, o);
+  recurrent_model(scope.child("encoder"), x, o);
   CHECK(names_of(scope.parameters()) == std::vector<std::string>{"encoder.weight_ih_l0 [32,5]",
                                                                  "encoder.weight_hh_l0 [32,3]",
                                                                  "encoder.bias_ih_l0 [32]",
@@ -135,19 +131,14 @@ TEST_CASE("a hand-written cell gives what the built-in layer gives: values, fina
       CAPTURE(row.cell);
       CAPTURE(bidirectional);
       Job built_in, user;
-      RecurrentLayerOptions o;
-      o.hidden = 6;
-      o.layers = 2;
-      o.bidirectional = bidirectional;
+      RecurrentModelOptions o{.hidden = 6, .layers = 2, .bidirectional = bidirectional};
       const int n_states = row.built_in == Op::lstm ? 2 : 1;
       const std::int64_t slots = bidirectional ? 4 : 2;
       const auto initial = built_in.initial(n_states, slots, 6);
-      const RecurrentResult r = recurrent_layer(built_in.scope, row.built_in, built_in.x, o, initial[0],
-                                                n_states == 2 ? initial[1] : Value(), built_in.lengths);
-      built_in.finish({r.y, r.cn ? std::vector{r.hn, r.cn} : std::vector{r.hn}});
-      const CellLayerOptions c{6, 2, bidirectional, 0};
+      o.cell = std::string(op_info(row.built_in).name);
+      built_in.finish(recurrent_model(built_in.scope, built_in.x, o, initial, built_in.lengths));
       user.finish(
-          cell_layer(user.scope, *find_cell(row.cell), user.x, c, user.initial(n_states, slots, 6), user.lengths));
+          cell_layer(user.scope, *find_cell(row.cell), user.x, o, user.initial(n_states, slots, 6), user.lengths));
       const TensorMap expected = built_in.run(), got = user.run();
       REQUIRE(expected.size() == got.size());
       // Sums are taken in another order: about T H eps = 5 * 6 * 1e-16 times values of order 10, with room.
@@ -162,7 +153,8 @@ TEST_CASE("every ready cell builds, runs and has gradients that are finite and r
   for (const std::string& name : cell_names()) {
     CAPTURE(name);
     Job job;
-    job.finish(cell_layer(job.scope, *find_cell(name), job.x, {6, 2, true, 0}, {}, job.lengths));
+    const RecurrentModelOptions o{.hidden = 6, .layers = 2, .bidirectional = true};
+    job.finish(cell_layer(job.scope, *find_cell(name), job.x, o, {}, job.lengths));
     for (const auto& output : job.run()) {
       CAPTURE(output.first);
       CHECK(output.second.all_finite());
@@ -283,7 +275,7 @@ TEST_CASE("the forget bias is added to the forget gate's part only") {
   Scope scope(graph);
   RecurrentModelOptions o;
   o.hidden = 4;
-  o.init = "orthogonal";
+  o.init = RecurrentInit::orthogonal;
   o.forget_bias = 1;
   recurrent_model(scope, graph.input("x", {DType::f32, {2, 1, 3}}), o);
   const Tensor bias = initialize(scope.parameters(), 1).at("bias_ih_l0");

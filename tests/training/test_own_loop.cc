@@ -82,6 +82,17 @@ TEST_CASE("updates of one's own give the bits of fit on the same batches") {
   }
 }
 
+TEST_CASE("a trainer keeps a backend that it gets as a pointer, and refuses calls when another one has ended") {
+  const auto task = make_task(line_batch(1, 2), line);
+  Trainer keeps(task, make_backend("reference"), quiet_options());
+  CHECK(keeps.update(line_batch(1, 2)).update == 1);
+
+  Trainer ended(task, *make_backend("reference"), quiet_options());  // the backend ends here
+  CHECK(refusal([&] { ended.update(line_batch(1, 2)); }).find("has been destroyed") != std::string::npos);
+  CHECK(refusal([&] { ended.fit(); }).find("has been destroyed") != std::string::npos);
+  CHECK(refusal([&] { (void)ended.parameters(); }).find("has been destroyed") != std::string::npos);
+}
+
 TEST_CASE("a saved loop continues bit for bit and its file is a model") {
   const TempFolder folder;
   const auto backend = make_backend("reference");

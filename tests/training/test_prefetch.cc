@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/train/device/prefetch.h"
+#include "core/train/loop/prefetch.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/support/error.h"
 

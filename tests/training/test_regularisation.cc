@@ -58,11 +58,12 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 constexpr std::int64_t T = 4, B = 3, I = 5, H = 40;
 
 // y [T,B,H] of a layer whose gates see neither x nor, unless `hh` is given, h, but `bias` [G].
-Tensor output_of_biases(Op cell, RecurrentLayerOptions o, std::vector<double> bias, const Tensor* hh = nullptr) {
+Tensor output_of_biases(Op cell, RecurrentModelOptions o, std::vector<double> bias, const Tensor* hh = nullptr) {
   Built b;
   o.hidden = H;
+  o.cell = std::string(op_info(cell).name);
   const Value x = b.graph.input("x", {DType::f64, {T, B, I}});
-  b.graph.output("y", recurrent_layer(b.scope, cell, x, o).y);
+  b.graph.output("y", recurrent_model(b.scope, x, o).y);
   const auto G = static_cast<std::int64_t>(bias.size());
   Tensor biases(DType::f64, {G * H});
   for (std::int64_t i = 0; i < G * H; ++i) biases.set(i, bias[static_cast<std::size_t>(i / H)]);
@@ -113,7 +114,7 @@ TEST_CASE("a mask of a sequence is one for all its steps and another for every r
 }
 
 TEST_CASE("step by step recurrent dropout leaves out what a step of gru or lstm adds, anew in every step") {
-  RecurrentLayerOptions o;
+  RecurrentModelOptions o;
   o.recurrent_dropout = 0.5;
   // z = 0: h' = d(n).
   const Tensor gru = output_of_biases(Op::gru, o, {0, -100, 1});
@@ -134,10 +135,10 @@ TEST_CASE("step by step recurrent dropout leaves out what a step of gru or lstm 
 }
 
 TEST_CASE("variational recurrent dropout leaves out the same part of the old state in every step") {
-  RecurrentLayerOptions o;
+  RecurrentModelOptions o;
   o.recurrent_dropout = 0.5;
-  o.mask = DropoutMask::sequence;
-  o.relu = true;
+  o.variational = true;
+  o.nonlinearity = Nonlinearity::relu;
   const Tensor hh = identity(H);
   const Tensor y = output_of_biases(Op::rnn, o, {1}, &hh);  // h' = 1 + m h with m = 0 or 2
   const std::vector<double> last = step_of(y, T - 1), second = step_of(y, 1);
@@ -149,10 +150,10 @@ TEST_CASE("variational recurrent dropout leaves out the same part of the old sta
 TEST_CASE("weight drop leaves out elements of weight_hh, the same ones in every step and row of an update") {
   for (const bool as_cell : {false, true}) {
     CAPTURE(as_cell);
-    RecurrentLayerOptions o;
+    RecurrentModelOptions o;
     o.weight_drop = 0.5;
-    o.relu = true;
-    if (as_cell) o.recurrent_dropout = 1e-12, o.mask = DropoutMask::sequence;
+    o.nonlinearity = Nonlinearity::relu;
+    if (as_cell) o.recurrent_dropout = 1e-12, o.variational = true;
     const Tensor hh = identity(H);
     const Tensor y = output_of_biases(Op::rnn, o, {1}, &hh);
     const std::vector<double> second = step_of(y, 1), last = step_of(y, T - 1);
@@ -168,10 +169,10 @@ TEST_CASE("a rate that drops nothing gives what the composite gives, with every 
   struct Row {
     const char* what;
     Op cell;
-    std::function<void(RecurrentLayerOptions&)> set;
+    std::function<void(RecurrentModelOptions&)> set;
   };
   const Row rows[] = {
-      {"rnn", Op::rnn, [](auto& o) { o.relu = true; }},
+      {"rnn", Op::rnn, [](auto& o) { o.nonlinearity = Nonlinearity::relu; }},
       {"gru", Op::gru, [](auto& o) { o.bias = false; }},
       {"gru, reset before", Op::gru, [](auto& o) { o.reset_after = false; }},
       {"lstm", Op::lstm, [](auto& o) { o.bias = false; }},
@@ -184,21 +185,22 @@ TEST_CASE("a rate that drops nothing gives what the composite gives, with every 
       TensorMap results[2];
       for (const bool dropped : {false, true}) {
         Built b;
-        RecurrentLayerOptions o;
+        RecurrentModelOptions o;
         o.hidden = 6;
         o.layers = 2;
         o.bidirectional = true;
         o.init = RecurrentInit::orthogonal;
         o.forget_bias = row.cell == Op::lstm ? 1 : 0;
-        o.mask = mask;
+        o.variational = mask == DropoutMask::sequence;
+        o.cell = std::string(op_info(row.cell).name);
         row.set(o);
         if (dropped) o.recurrent_dropout = 1e-15;  // below the smallest draw that is not 0
         const Value x = b.graph.input("x", {DType::f64, {T, B, I}});
         const Value lengths = b.graph.input("lengths", {DType::i32, {B}});
-        const RecurrentResult r = recurrent_layer(b.scope, row.cell, x, o, {}, {}, lengths);
+        const CellLayerResult r = recurrent_model(b.scope, x, o, {}, lengths);
         b.graph.output("y", r.y);
-        b.graph.output("hn", r.hn);
-        if (r.cn) b.graph.output("cn", r.cn);
+        b.graph.output("hn", r.states[0]);
+        if (r.states.size() > 1) b.graph.output("cn", r.states[1]);
         results[dropped] = b.run({{"x", waves({DType::f64, {T, B, I}})},
                                   {"lengths", Tensor::from<std::int32_t>({3}, {4, 2, 3})}});
       }
@@ -267,14 +269,13 @@ TEST_CASE("training adds the penalties to the loss, validation does not") {
 }
 
 TEST_CASE("residual and highway stacks give on what their equations say, and nothing behind the end of a row") {
-  for (const char* stack : {"residual", "highway"}) {
-    CAPTURE(stack);
-    const bool highway = std::string(stack) == "highway";
+  for (const bool highway : {false, true}) {
+    CAPTURE(highway);
     Built b, by_hand;
     RecurrentModelOptions o;
     o.hidden = I;  // as wide as x: the first layer joins too
     o.layers = 2;
-    o.stack = stack;
+    o.skip = highway ? SkipConnection::highway : SkipConnection::residual;
     const Type type{DType::f64, {T, B, I}};
     const Value lengths = b.graph.input("lengths", {DType::i32, {B}});
     const CellLayerResult r = recurrent_model(b.scope, b.graph.input("x", type), o, {}, lengths);
@@ -290,9 +291,9 @@ TEST_CASE("residual and highway stacks give on what their equations say, and not
     Value x = by_hand.graph.input("x", type);
     TensorMap hand_values = values;
     for (const std::string layer : {"0", "1"}) {
-      RecurrentLayerOptions one;
+      RecurrentModelOptions one;
       one.hidden = I;
-      const Value y = recurrent_layer(by_hand.scope.child(layer), Op::lstm, x, one, {}, {}, n).y;
+      const Value y = recurrent_model(by_hand.scope.child(layer), x, one, {}, n).y;
       for (const char* name : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
         hand_values.emplace(layer + "." + name + "_l0", values.at(name + ("_l" + layer)));
       x = select(live, x, scalar_like(x, 0));
@@ -313,7 +314,7 @@ TEST_CASE("residual and highway stacks give on what their equations say, and not
   }
   Built b;
   RecurrentModelOptions o;
-  o.stack = "residual";
+  o.skip = SkipConnection::residual;
   const Value x = b.graph.input("x", {DType::f64, {T, B, I}});
   CHECK_THROWS_WITH_AS(recurrent_model(b.scope, x, o), doctest::Contains("input and output have the same width"),
                        Error);
@@ -325,7 +326,7 @@ TEST_CASE("a stack of every kind goes step by step as it goes in one piece, and 
     o.cell = cell;
     o.hidden = I;
     o.layers = 3;
-    o.stack = "highway";
+    o.skip = SkipConnection::highway;
     Built b(/*training=*/false, DType::f32);
     const Type type{DType::f32, {T, 1, I}};
     b.graph.output("y", recurrent_model(b.scope, b.graph.input("x", type), o).y);
@@ -355,7 +356,7 @@ LanguageModelOptions everything() {
   o.model.weight_drop = 0.3;
   o.model.activation_penalty = 0.2;
   o.model.temporal_penalty = 0.1;
-  o.model.stack = "residual";
+  o.model.skip = SkipConnection::residual;
   o.tied = true;
   return o;
 }
@@ -434,6 +435,6 @@ TEST_CASE("options of regularisation that a cell does not have are refused") {
   refused([](auto& o) { o.cell = "mgu", o.weight_drop = 0.1; }, "are for rnn, gru and lstm");
   refused([](auto& o) { o.cell = "rnn", o.recurrent_dropout = 0.1; }, "needs variational = true");
   refused([](auto& o) { o.recurrent_dropout = 1; }, "must lie between 0 and 0.99");
-  refused([](auto& o) { o.stack = "dense"; }, "Use one of plain|residual|highway");
+  refused([](auto& o) { o.skip = SkipConnection{3}; }, "Use one of plain|residual|highway");
   refused([](auto& o) { o.activation_penalty = -1; }, "model.activation_penalty is -1");
 }

@@ -35,7 +35,8 @@ struct Job {
       : scope(graph, training, DType::f64), x(graph.input("x", {DType::f64, {T, B, I}})) {}
 
   CellLayerResult build(const CellFactory& cell, int layers = 1, bool bidirectional = false) {
-    const CellLayerResult r = cell_layer(scope, cell, x, {H, layers, bidirectional, 0});
+    const CellLayerResult r = cell_layer(scope, cell, x,
+                                         {.hidden = H, .layers = layers, .bidirectional = bidirectional});
     y = r.y;
     graph.output("y", r.y);
     for (std::size_t i = 0; i < r.states.size(); ++i) graph.output("state" + std::to_string(i), r.states[i]);
@@ -305,7 +306,7 @@ TEST_CASE("the gradient of a step with dropout uses the masks of its forward pas
   Graph f32;
   Scope scope(f32);
   const Value x = f32.input("x", {DType::f32, {T, B, I}});
-  f32.output("y", cell_layer(scope, cell, x, {H, 2, true, 0}).y);
+  f32.output("y", cell_layer(scope, cell, x, {.hidden = H, .layers = 2, .bidirectional = true}).y);
   TensorMap inputs = initialize(scope.parameters(), 3);
   inputs["x"] = initialize(std::vector<ParameterSpec>{{"x", x.type(), Initializer::uniform(1)}}, 1).at("x");
   inputs["key"] = Tensor::from<std::int32_t>({3}, {11, 0, 4});

@@ -40,15 +40,14 @@ class TwoWeights : public Task {
 // A recurrent layer over given x [T,B,1] and lengths; the loss is the mean of its outputs.
 class LayerTask : public Task {
  public:
-  Op cell = Op::rnn;
-  RecurrentLayerOptions options;
+  RecurrentModelOptions options;
   std::vector<float> x;              // [T=3, B=2, 1]
   std::vector<std::int32_t> lengths;  // [2]; empty: none
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value in = scope.graph().input("x", like.inputs.at("x").type());
     const Value ends = lengths.empty() ? Value() : scope.graph().input("lengths", like.inputs.at("lengths").type());
     TaskGraph t;
-    t.loss = mean(recurrent_layer(scope.child("net"), cell, in, options, {}, {}, ends).y);
+    t.loss = mean(recurrent_model(scope.child("net"), in, options, {}, ends).y);
     return t;
   }
   std::int64_t n_batches(Split) const override { return 1; }
@@ -72,21 +71,21 @@ TrainerOptions watching(std::int64_t updates) {
 }
 
 // What the first update is seen to do when all parameters are zero but those given.
-Watch first_watch(const LayerTask& task, const TensorMap& given, const std::string& backend_name) {
+TrainingStatistics first_watch(const LayerTask& task, const TensorMap& given, const std::string& backend_name) {
   const auto backend = make_backend(backend_name);
   Trainer trainer(std::make_shared<LayerTask>(task), *backend, watching(1));
   TensorMap parameters = trainer.parameters();
   for (auto& [name, tensor] : parameters)
     tensor = given.contains(name) ? given.at(name) : Tensor(tensor.type());
   trainer.set_parameters(parameters);
-  Watch seen;
-  trainer.fit([&](const Progress& p) { seen = p.watch.value(); });
+  TrainingStatistics seen;
+  trainer.fit([&](const Progress& p) { seen = p.statistics.value(); });
   return seen;
 }
 
 LayerTask layer(Op cell, std::int64_t hidden) {
   LayerTask task;
-  task.cell = cell;
+  task.options.cell = std::string(op_info(cell).name);
   task.options.hidden = hidden;
   task.x.assign(6, 0);
   return task;
@@ -98,8 +97,8 @@ TEST_CASE("the norm of a gradient is that before clipping, the update ratio that
   const auto backend = make_backend("reference");
   // Of w the gradient is (3, 4), of v (6, 8); together they have norm sqrt(125) and are clipped to 1.
   Trainer trainer(std::make_shared<TwoWeights>(), *backend, watching(1));
-  Watch seen;
-  trainer.fit([&](const Progress& p) { seen = p.watch.value(); });
+  TrainingStatistics seen;
+  trainer.fit([&](const Progress& p) { seen = p.statistics.value(); });
   CHECK(seen.update == 1);
   CHECK(seen.parameters.at("w").gradient_norm == doctest::Approx(5));
   CHECK(seen.parameters.at("v").gradient_norm == doctest::Approx(10));
@@ -115,8 +114,8 @@ TEST_CASE("with accumulation the gradient is that of all batches of the update")
   o.accumulate = 2;
   o.groups = {{.match = "v", .lr_scale = 0}};
   Trainer trainer(std::make_shared<TwoWeights>(), *backend, o);
-  Watch seen;
-  trainer.fit([&](const Progress& p) { seen = p.watch.value(); });
+  TrainingStatistics seen;
+  trainer.fit([&](const Progress& p) { seen = p.statistics.value(); });
   CHECK(seen.parameters.at("w").gradient_norm == doctest::Approx(7.5));  // the mean of 5 and 10
   CHECK(seen.parameters.size() == 1);                                     // v is frozen
 }
@@ -125,20 +124,21 @@ TEST_CASE("saturated gates and dead units are counted as by hand") {
   for (const std::string& backend : testing::computing_backends()) {
     CAPTURE(backend);
     // tanh(10), tanh(-10), tanh(0), tanh(0) in every step
-    const Watch rnn = first_watch(
+    const TrainingStatistics rnn = first_watch(
         layer(Op::rnn, 4), {{"net.bias_ih_l0", Tensor::from<float>({4}, {10, -10, 0, 0})}}, backend);
     REQUIRE(rnn.loops.contains("net.l0"));
     CHECK(rnn.loops.at("net.l0").saturated == doctest::Approx(0.5));
     CHECK(rnn.loops.at("net.l0").dead == doctest::Approx(0.5));
 
     LayerTask relu = layer(Op::rnn, 4);
-    relu.options.relu = true;
-    const Watch r = first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
+    relu.options.nonlinearity = Nonlinearity::relu;
+    const TrainingStatistics r =
+        first_watch(relu, {{"net.bias_ih_l0", Tensor::from<float>({4}, {1, -1, 2, 0.5F})}}, backend);
     CHECK(r.loops.at("net.l0").saturated == 0);
     CHECK(r.loops.at("net.l0").dead == doctest::Approx(0.25));
 
     // i f g o of two units: i of the first open, o of the second shut; tanh(g) and tanh(c) are 0. Of ten columns two.
-    const Watch lstm = first_watch(
+    const TrainingStatistics lstm = first_watch(
         layer(Op::lstm, 2), {{"net.bias_hh_l0", Tensor::from<float>({8}, {10, 0, 0, 0, 0, 0, 0, -10})}}, backend);
     CHECK(lstm.loops.at("net.l0").saturated == doctest::Approx(0.2));
     CHECK(lstm.loops.at("net.l0").dead == 0);
@@ -166,7 +166,7 @@ TEST_CASE("a gate is saturated below 0.1 and above 0.9, a tanh beyond 0.9 on eit
 TEST_CASE("a tanh that is saturated on both sides is not dead") {
   LayerTask task = layer(Op::rnn, 1);
   task.x = {9, -9, 9, -9, 9, -9};
-  const Watch seen = first_watch(task, {{"net.weight_ih_l0", Tensor::from<float>({1, 1}, {1})}}, "cpu");
+  const TrainingStatistics seen = first_watch(task, {{"net.weight_ih_l0", Tensor::from<float>({1, 1}, {1})}}, "cpu");
   CHECK(seen.loops.at("net.l0").saturated == 1);
   CHECK(seen.loops.at("net.l0").dead == 0);
 }
@@ -178,7 +178,7 @@ TEST_CASE("rows that have ended are not counted") {
     task.lengths = {3, 1};
     task.x = {9, 0, 9, 99, 9, 99};  // steps of two rows; what stands at 99 has ended
     const Tensor ones = Tensor::from<float>({2, 1}, {1, 1});
-    const Watch seen =
+    const TrainingStatistics seen =
         first_watch(task, {{"net.weight_ih_l0", ones}, {"net.weight_ih_l0_reverse", ones}}, backend);
     CAPTURE(backend);
     for (const char* loop : {"net.l0", "net.l0_reverse"}) {
@@ -193,15 +193,15 @@ TEST_CASE("every layer, direction and user cell has its own line, the same on ev
   o.model.layers = 2;
   for (const char* cell : {"gru", "mgu", "lnlstm"}) {
     o.model.cell = cell;
-    std::vector<Watch> seen;
+    std::vector<TrainingStatistics> seen;
     for (const std::string& name : testing::computing_backends()) {
       const auto backend = make_backend(name);
       seen.emplace_back();
       Trainer trainer(small_language_model(o), *backend, watching(2));
-      trainer.fit([&](const Progress& p) { seen.back() = p.watch.value(); });
+      trainer.fit([&](const Progress& p) { seen.back() = p.statistics.value(); });
     }
     CAPTURE(cell);
-    for (const Watch& other : seen) {
+    for (const TrainingStatistics& other : seen) {
       CHECK(seen[0].loops.size() == 2);
       REQUIRE(seen[0].loops.size() == other.loops.size());
       for (const auto& [name, loop] : seen[0].loops) {

@@ -46,7 +46,7 @@ std::optional<Choice> choose(std::vector<Candidate> candidates) {
     if (at->runs() && at->nanoseconds < best->nanoseconds) best = at;
   const auto scaled = [](std::int64_t nanoseconds, int percent) { return static_cast<double>(nanoseconds) * percent; };
   if (scaled(best->nanoseconds, 100) > scaled(first->nanoseconds, 100 - k_margin_percent)) best = first;
-  const auto chosen = static_cast<std::size_t>(best - candidates.begin());
+  const std::size_t chosen = best - candidates.begin();
   return Choice{std::move(candidates), chosen};
 }
 

@@ -47,8 +47,8 @@ Recurrent recurrent_of(const Graph& graph, const Node& node, DType format) {
   r.lengths = a.get_or<bool>("lengths", false);
   r.dropout = a.get<double>("dropout");
   r.first_parameter = 2 + static_cast<std::size_t>(r.has_c()) + r.lengths + (r.dropout > 0);
-  r.n_inputs = gradient ? static_cast<std::size_t>(a.get<std::int64_t>("n_inputs")) : node.inputs.size();
-  r.n_parameters = (r.n_inputs - r.first_parameter) / static_cast<std::size_t>(r.L * r.D);
+  r.n_inputs = gradient ? a.get<std::int64_t>("n_inputs") : node.inputs.size();
+  r.n_parameters = (r.n_inputs - r.first_parameter) / (r.L * r.D);
   return r;
 }
 

@@ -25,10 +25,10 @@ struct Recurrent {
   bool has_c() const { return cell == Op::lstm; }
   std::size_t n_outputs() const { return has_c() ? 3 : 2; }
   std::int64_t width_in(std::int64_t layer) const { return layer == 0 ? I : D * P; }
-  std::size_t x_elements() const { return static_cast<std::size_t>(T * B * I); }
-  std::size_t y_elements() const { return static_cast<std::size_t>(T * B * D * P); }
-  std::size_t h_elements() const { return static_cast<std::size_t>(L * D * B * P); }  // all layers
-  std::size_t c_elements() const { return static_cast<std::size_t>(L * D * B * H); }  // likewise
+  std::size_t x_elements() const { return T * B * I; }
+  std::size_t y_elements() const { return T * B * D * P; }
+  std::size_t h_elements() const { return L * D * B * P; }  // all layers
+  std::size_t c_elements() const { return L * D * B * H; }  // likewise
   std::size_t y_bytes() const { return y_elements() * dtype_bytes(format); }
   friend bool operator==(const Recurrent&, const Recurrent&) = default;
 };

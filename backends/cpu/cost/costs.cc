@@ -10,9 +10,10 @@ namespace unroll::cpu {
 
 namespace {
 
-double elements(const Type& type) { return static_cast<double>(type.shape.elements()); }
+double number(std::int64_t n) { return static_cast<double>(n); }
+double elements(const Type& type) { return number(type.shape.elements()); }
 double bytes(const Type& type) { return static_cast<double>(type.bytes()); }
-double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : static_cast<double>(shape[shape.rank() - 1]); }
+double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : number(shape[shape.rank() - 1]); }
 
 // Ops whose result may be a view, depending on its storage.
 bool may_be_view(Op op) {
@@ -65,9 +66,9 @@ double Costs::distance(const ValueId& value, std::int32_t reader) const {
   while (may_be_view(plan_.graph->node(origin.node).op) && !is_call(origin.node))
     origin = plan_.graph->node(origin.node).inputs[0];
   const Node& maker = plan_.graph->node(origin.node);
-  if (maker.op == Op::input && in_loop_) return loop_.input_distances[static_cast<std::size_t>(storage(origin).index)];
+  if (maker.op == Op::input && in_loop_) return loop_.input_distances[storage(origin).index];
   if (maker.op == Op::input || maker.op == Op::constant) return touched_.back();
-  return touched_[static_cast<std::size_t>(reader)] - touched_[static_cast<std::size_t>(origin.node)];
+  return touched_[reader] - touched_[origin.node];
 }
 
 // Arena memory is reused, so an output's memory was last touched at most about two arena sizes ago.
@@ -117,16 +118,15 @@ LoopPlace Costs::place_of_loop(std::int32_t scan) const {
   place.first_constant = layout.n_states + layout.n_sequences;
   place.stack_distance = touched_.back();
   double step = 0;  // bytes that one step touches
-  const Graph& body = *plan_.bodies[static_cast<std::size_t>(scan)]->graph;
+  const Graph& body = *plan_.bodies[scan]->graph;
   for (const Node& inner : body.nodes())
     if (inner.op != Op::input && inner.op != Op::constant)
       for (const Type& output : inner.outputs) step += 2 * bytes(output);
   for (const NamedValue& input : body.inputs()) step += bytes(body.type(input.value));
   for (int i = 0; i < static_cast<int>(body.inputs().size()); ++i) {
     const bool sequence = i >= layout.n_states && i < place.first_constant;
-    const auto k = static_cast<std::size_t>(i);
     place.input_distances.push_back(
-        sequence && k < node.inputs.size() ? distance(node.inputs[k], scan) + bytes(type(node.inputs[k])) : step);
+        sequence && i < std::ssize(node.inputs) ? distance(node.inputs[i], scan) + bytes(type(node.inputs[i])) : step);
   }
   return place;
 }
@@ -157,56 +157,53 @@ double Costs::tiles_ns(const MachineModel::Products& products, double m, double 
   return panels * (k * (blocks * first + (tiles - blocks) * next) + tiles * products.tile_ns);
 }
 
+double Costs::packed_matmul_ns(const Node& node, const Matmul& mm, Share share, int parts) const {
+  constexpr double k_few_rows = 4;
+  const MachineModel::Products& products = machine_.products(mm.dtype);
+  const double m = number(mm.m), n = number(mm.n), k = number(mm.k);
+  const WeightFormat format =
+      plan_.graph->node(node.inputs[1].node).op == Op::constant ? plan_.weights : WeightFormat::f32;
+  const double smaller = m > k_few_rows                 ? 1
+                         : format == WeightFormat::int8 ? 0.3
+                         : format == WeightFormat::bf16 ? 0.6
+                                                        : 1;
+  const double sharing = share == Share::columns || share == Share::calls ? parts : 1;
+  const double weights = n * k * products.element_bytes / sharing;
+  const double fetched = weights * std::max(0.0, bytes_at(weights, 1).read_ns - machine_.one[1].read_ns);
+  const double tiles = share == Share::rows   ? tiles_ns(products, std::ceil(m / parts), n, k)
+                       : share == Share::none ? tiles_ns(products, m, n, k)
+                                              : tiles_ns(products, m, std::ceil(n / parts), k);
+  return smaller * (tiles + fetched);
+}
+
 double Costs::matmul_ns(std::int32_t id, Share share, int parts) const {
-  constexpr double k_rows_for_dots = 4, k_enough_rows = 64;
   const Node& node = plan_.graph->node(id);
-  const DType dtype = type(node.inputs[0]).dtype;
-  const MachineModel::Products& products = machine_.products(dtype);
-  const double size = static_cast<double>(dtype_bytes(dtype));
-  const Shape &a = type(node.inputs[0]).shape, &b = type(node.inputs[1]).shape, &c = node.outputs[0].shape;
-  bool turn_a = node.attributes.get<bool>("transpose_a"), turn_b = node.attributes.get<bool>("transpose_b");
-  double m = static_cast<double>(c[c.rank() - 2]), n = columns_of(c);
-  const double k = static_cast<double>(a[a.rank() - (turn_a ? 2 : 1)]);
-  double batch = m * n == 0 ? 0 : static_cast<double>(c.elements()) / (m * n);
-  if (b.rank() == 2 && !turn_a) m *= std::exchange(batch, 1);
-  if (is_packed(node)) {
-    const WeightFormat format =
-        plan_.graph->node(node.inputs[1].node).op == Op::constant ? plan_.weights : WeightFormat::f32;
-    const double smaller = m > k_rows_for_dots            ? 1
-                           : format == WeightFormat::int8 ? 0.3
-                           : format == WeightFormat::bf16 ? 0.6
-                                                          : 1;
-    const double sharing = share == Share::columns || share == Share::calls ? parts : 1;
-    const double weights = n * k * products.element_bytes / sharing;
-    const double fetched = weights * std::max(0.0, bytes_at(weights, 1).read_ns - machine_.one[1].read_ns);
-    const double tiles = share == Share::rows   ? tiles_ns(products, std::ceil(m / parts), n, k)
-                         : share == Share::none ? tiles_ns(products, m, n, k)
-                                                : tiles_ns(products, m, std::ceil(n / parts), k);
-    return smaller * (tiles + fetched);
-  }
-  if (n == 1 && m > 1) {
-    std::swap(m, n);
-    std::swap(turn_a, turn_b);
-    turn_a = !turn_a;
-    turn_b = !turn_b;
-    if (m == 1) turn_a = false;
-  }
+  const Matmul matmul =
+      make_matmul(type(node.inputs[0]), type(node.inputs[1]), node.attributes.get<bool>("transpose_a"),
+                  node.attributes.get<bool>("transpose_b"));
+  if (is_packed(node)) return packed_matmul_ns(node, matmul, share, parts);
   if (share == Share::none) parts = 1;
-  const double panels = std::ceil(n / products.panel_columns);
-  if (!is_half(dtype) && !turn_a && turn_b && m <= k_rows_for_dots) return batch * m * n * k * machine_.dot_ns / parts;
-  if (!is_half(dtype) && !turn_a && !turn_b && m <= 2 * products.tile_rows)
-    return batch * tiles_ns(products, m, std::ceil(panels / parts) * products.panel_columns, k);
-  const bool batch_shared = batch >= parts && batch > 1;
-  const double sharers = batch_shared ? 1 : parts;
-  const bool by_rows = m >= k_enough_rows * sharers || panels < sharers;
+  const MachineModel::Products& products = machine_.products(matmul.dtype);
+  const MatmulCut cut =
+      cut_matmul(matmul, std::llround(products.panel_columns), std::llround(products.tile_rows), parts);
+  const Matmul& mm = cut.matmul;
+  const double m = number(mm.m), n = number(mm.n), k = number(mm.k), panels = number(cut.panels);
+  const double batch = m * n == 0 ? 0 : number(mm.batch.elements()) / (cut.by_batch ? parts : 1);
+  const double sharers = cut.by_batch ? 1 : parts;
+  const double columns = std::ceil(panels / sharers) * products.panel_columns;
+  switch (cut.kernel) {
+    case MatmulCut::Kernel::dots: return batch * m * n * k * machine_.dot_ns / sharers;
+    case MatmulCut::Kernel::rows: return batch * tiles_ns(products, m, columns, k);
+    case MatmulCut::Kernel::blocks: break;
+  }
   const double beyond_l2 = bytes_at(distance(node.inputs[1], id), parts).read_ns - machine_.one[1].read_ns;
-  double ns = n * k *
-              ((turn_b ? products.pack_transposed_ns : products.pack_ns) + size * std::max(0.0, beyond_l2)) / sharers;
-  ns += by_rows ? tiles_ns(products, std::ceil(m / sharers), n, k)
-                : tiles_ns(products, m, std::ceil(panels / sharers) * products.panel_columns, k);
+  const double pack = mm.transpose_b ? products.pack_transposed_ns : products.pack_ns;
+  const double fetch = number(element_bytes(mm.dtype)) * std::max(0.0, beyond_l2);
+  double ns = n * k * (pack + fetch) / sharers;
+  ns += cut.by_rows ? tiles_ns(products, std::ceil(m / sharers), n, k) : tiles_ns(products, m, columns, k);
   const double groups = std::ceil(panels / products.panels_at_once);
-  if (turn_a) ns += m * k * groups * products.turn_ns / (by_rows ? sharers : 1);
-  return batch * ns / (batch_shared ? parts : 1);
+  if (mm.transpose_a) ns += m * k * groups * products.turn_ns / (cut.by_rows ? sharers : 1);
+  return batch * ns;
 }
 
 double Costs::pack_ns(std::int32_t id, int parts) const {

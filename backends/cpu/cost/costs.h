@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/cost/machine_model.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "unroll/passes/backend.h"
 
 namespace unroll::cpu {
@@ -41,7 +42,7 @@ class Costs {
 
   const Type& type(const ValueId& id) const { return plan_.graph->type(id); }
   const Storage& storage(const ValueId& id) const {
-    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return plan_.storage[id.node][id.output];
   }
   bool is_within(const ValueId& piece, const ValueId& whole) const;
   bool is_packed(const Node& product) const;
@@ -52,6 +53,7 @@ class Costs {
   double write_ns(std::int32_t node, int parts) const;
 
   double matmul_ns(std::int32_t node, Share share, int parts) const;
+  double packed_matmul_ns(const Node& node, const Matmul& matmul, Share share, int parts) const;
   double tiles_ns(const MachineModel::Products& products, double m, double n, double k) const;
   double elementwise_ns(const Node& node, double rows, double columns) const;
   double fused_reduction_ns(const Node& node, int parts) const;

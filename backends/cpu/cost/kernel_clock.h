@@ -39,7 +39,7 @@ double least_ns(F&& call) {
 // An array of floats that are neither zero nor large.
 class Floats {
  public:
-  explicit Floats(std::int64_t n) : bytes_(static_cast<std::size_t>(n) * sizeof(float)) {
+  explicit Floats(std::int64_t n) : bytes_(n * sizeof(float)) {
     auto* at = data();
     for (std::int64_t i = 0; i < n; ++i) at[i] = 0.25f + 0.001f * static_cast<float>(i % 257);
   }

@@ -54,7 +54,7 @@ void measure_tiles_of_products(MachineModel::Products& machine, Operands& o) {
   const double many = o.multiply_ns(Operands::k_tall * o.tile_rows, k_depth);
   const double next = (many - whole) / (Operands::k_tall - 1);
   for (Index rows = 1; rows <= o.tile_rows; ++rows) {
-    const auto i = static_cast<std::size_t>(rows - 1);
+    const std::size_t i = rows - 1;
     const double first = rows == o.tile_rows ? whole : o.multiply_ns(rows, k_depth);
     const double by_rows = next * static_cast<double>(rows) / machine.tile_rows;
     machine.first_rows_ns[i] = first / k_tiles;

@@ -45,9 +45,9 @@ Streams stream_ns(std::size_t bytes, const AnyPool& pool, double start_ns) {
     const Elementwise program(streams(n, reads));
     std::vector<const void*> in;
     std::vector<void*> out;
-    for (int i = 0; i < (reads ? k_many : 1); ++i) in.push_back(arrays[static_cast<std::size_t>(i)].data());
+    for (int i = 0; i < (reads ? k_many : 1); ++i) in.push_back(arrays[i].data());
     for (int i = reads ? k_many : 1; i < (reads ? k_many + 1 : k_many); ++i)
-      out.push_back(arrays[static_cast<std::size_t>(i)].data());
+      out.push_back(arrays[i].data());
     const double ns = least_ns([&] { pool.run([&](const Worker& worker) { program.run(in, out, worker); }); }) -
                       start_ns;
     return ns * pool.parts / static_cast<double>(n);
@@ -91,7 +91,7 @@ void measure_levels(MachineModel& machine, const AnyPool& pool) {
     size = std::min(size, k_most);
     machine.one[level] = at_least(bytes_of(stream_ns(size, alone, 0), in_l1), machine.one[level - 1]);
     const bool own = level + 2 < k_n_levels;  // each core has a private one
-    const std::size_t of_all = own ? size * static_cast<std::size_t>(pool.parts) : size;
+    const std::size_t of_all = own ? size * pool.parts : size;
     machine.all[level] =
         at_least(bytes_of(stream_ns(of_all, pool, pool.parts > 1 ? machine.pool_ns : 0), in_l1), machine.one[level]);
   }

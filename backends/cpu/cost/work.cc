@@ -20,7 +20,7 @@ class WorkLoop {
  public:
   WorkLoop(const MachineModel& machine, const Costs& around, const Plan& plan, std::int32_t scan)
       : machine_(machine),
-        body_(*plan.bodies[static_cast<std::size_t>(scan)]),
+        body_(*plan.bodies[scan]),
         layout_(scan_layout(plan.graph->node(scan))),
         costs_(machine, body_, around.place_of_loop(scan)) {}
 
@@ -117,10 +117,10 @@ ForkSplit split_fork(const MachineModel& machine, const Costs& costs, const Plan
   for (std::size_t b = 0; b < fork.n_branches(); ++b) branches.emplace_back(branch_ns(b, 1), b);
   std::stable_sort(branches.begin(), branches.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   ForkSplit split;
-  split.lanes.resize(std::min(fork.n_branches(), static_cast<std::size_t>(parts)));
+  split.lanes.resize(std::min<std::size_t>(fork.n_branches(), parts));
   std::vector<double> work(split.lanes.size(), 0);
   for (const auto& [ns, branch] : branches) {  // each to the lane with the least work
-    const auto least = static_cast<std::size_t>(std::min_element(work.begin(), work.end()) - work.begin());
+    const std::size_t least = std::min_element(work.begin(), work.end()) - work.begin();
     split.lanes[least].branches.push_back(branch);
     work[least] += ns;
   }

@@ -141,7 +141,6 @@ struct GemmBf16 {
   static constexpr GemmKernels k_kernels{.operand = DType::bf16,
                                          .columns = k_columns,
                                          .k_block = k_block,
-                                         .few_rows = 0,
                                          .pack = PairPanels::pack<k_multiple>,
                                          .transpose = PairPanels::transpose,
                                          .multiply = multiply,

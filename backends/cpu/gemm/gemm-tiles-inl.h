@@ -36,7 +36,7 @@ constexpr std::array<TileConfig, 2 * k_tile_side + 1> make_tile_configs() {
     const auto upper = static_cast<std::uint8_t>(std::min(rows, k_tile_side));
     const auto lower = static_cast<std::uint8_t>(rows - upper);
     const std::uint8_t by_tile[] = {upper, upper, lower, lower, upper, lower, k_tile_side, k_tile_side};
-    TileConfig& config = configs[static_cast<std::size_t>(rows)];
+    TileConfig& config = configs[rows];
     for (std::size_t i = 0; i < 8; ++i) {
       config.rows[i] = by_tile[i];
       config.row_bytes[i] = by_tile[i] == 0 ? 0 : k_row_bytes;
@@ -98,7 +98,7 @@ struct EmulatedTiles {
   template <class T>
   static T element(int tile, Index i, Index j) {
     T value;
-    const std::byte* row = state().tiles[static_cast<std::size_t>(tile)].data() + i * k_row_bytes;
+    const std::byte* row = state().tiles[tile].data() + i * k_row_bytes;
     std::memcpy(&value, row + j * Index{sizeof(T)}, sizeof value);
     return value;
   }
@@ -183,7 +183,7 @@ struct GemmTiles {
   // Copies the first n of each row of a, then zeros.
   static HWY_INLINE void copy_last(const Half* a, Index a_stride, Index rows, Index n, Half* to) {
     const hn::CappedTag<Half, k_tile_depth> d;
-    const auto some = hn::FirstN(d, static_cast<std::size_t>(n));
+    const auto some = hn::FirstN(d, n);
     for (Index i = 0; i < rows; ++i) hn::Store(hn::MaskedLoad(some, d, a + i * a_stride), d, to + i * k_tile_depth);
   }
 
@@ -251,7 +251,7 @@ struct GemmTiles {
       multiply_rows(o, 0, whole, k_rows);
     }
     if (rest > 0) {
-      Tiles::configure(k_tile_configs[static_cast<std::size_t>(rest)]);
+      Tiles::configure(k_tile_configs[rest]);
       multiply_rows(o, whole, m, rest);
     }
     if (m > 0) Tiles::release();
@@ -260,7 +260,6 @@ struct GemmTiles {
   static constexpr GemmKernels k_kernels{.operand = DType::bf16,
                                          .columns = k_columns,
                                          .k_block = k_block,
-                                         .few_rows = 0,
                                          .pack = PairPanels::pack<k_multiple>,
                                          .transpose = PairPanels::transpose,
                                          .multiply = multiply,

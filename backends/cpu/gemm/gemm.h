@@ -25,7 +25,6 @@ struct GemmKernels {
                           // matmuls; panels of bf16 are [k / 2][columns][2]
   std::int64_t columns;   // columns of a panel
   std::int64_t k_block;   // rows of a panel that stay in L1 while rows of a are read
-  std::int64_t few_rows;  // up to this many rows of a, packing b does not pay
   // Packs panels [begin, end) of b [k, n] (or [n, k] when transposed; `stride` between stored rows).
   // Panels lie `panel_stride` elements apart in `packed`.
   void (*pack)(const void* b, std::int64_t stride, bool transposed, std::int64_t k, std::int64_t n,

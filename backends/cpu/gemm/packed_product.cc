@@ -18,8 +18,7 @@ std::size_t packed_bytes(const Matmul& matmul) {
   if (!matmul.single() || matmul.transpose_a)
     throw Error(ErrorKind::internal, "cpu matmul", "only a plain product with a row-major a has a packed b");
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
-  return static_cast<std::size_t>(panels_of(matmul, kernels) * kernels.columns * depth_of(kernels, matmul.k) *
-                                  bytes_of(kernels.operand));
+  return panels_of(matmul, kernels) * kernels.columns * depth_of(kernels, matmul.k) * bytes_of(kernels.operand);
 }
 
 void run_pack(const Matmul& matmul, const void* b, void* packed, const Worker& worker) {
@@ -41,7 +40,7 @@ void run_pack_columns(const Matmul& matmul, const void* b, Index groups, Range o
     std::byte* panel = at(packed, first / kernels.columns * panel_bytes);
     const Index last = std::min(first + kernels.columns, columns);
     const bool filled_up = last - first < kernels.columns || depth_of(kernels, k) > k;
-    if (filled_up) std::memset(panel, 0, static_cast<std::size_t>(panel_bytes));
+    if (filled_up) std::memset(panel, 0, panel_bytes);
     for (Index c = first; c < last;) {  // a run of columns of one group
       const Index count = std::min(last - c, width - c % width);
       std::byte* to = at(panel, (c - first) * size * (kernels.pack_columns ? 2 : 1));  // pairs are adjacent
@@ -62,8 +61,7 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   if (!converts_a(matmul, kernels)) return 0;
   const Cut cut = cut_of(matmul, kernels);
-  return static_cast<std::size_t>(std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) *
-                                  bytes_of(kernels.operand));
+  return std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) * bytes_of(kernels.operand);
 }
 
 Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Worker& worker,

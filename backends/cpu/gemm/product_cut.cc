@@ -32,7 +32,7 @@ void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, 
     return tile_function(Op::cast, from, to)({y, x, nullptr, nullptr, y_stride * size, x_stride * bytes_of(from), 0, 0,
                                               static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
   for (Index i = 0; i < rows; ++i)
-    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), static_cast<std::size_t>(columns * size));
+    std::memcpy(at(y, i * y_stride * size), at(x, i * x_stride * size), columns * size);
 }
 
 bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {

@@ -49,8 +49,8 @@ PackedWeights packed_weights(const std::shared_ptr<const Tensor>& b, const Matmu
     return w;
   }
   const WeightKernels& kernels = weight_kernels(format);
-  const auto columns = static_cast<std::size_t>(panels_of(mm, kernels) * kernels.columns);
-  const auto depth = static_cast<std::size_t>((mm.k + kernels.depth - 1) / kernels.depth * kernels.depth);
+  const std::size_t columns = panels_of(mm, kernels) * kernels.columns;
+  const std::size_t depth = (mm.k + kernels.depth - 1) / kernels.depth * kernels.depth;
   PackedWeights w{format, Bytes(columns * depth * kernels.bytes), Bytes(columns * sizeof(float)), b};
   kernels.pack(reinterpret_cast<const float*>(from), mm.b_stride, mm.transpose_b, mm.k, mm.n, w.panels.data(),
                reinterpret_cast<float*>(w.scales.data()));

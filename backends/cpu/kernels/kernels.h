@@ -63,6 +63,22 @@ struct Matmul {
 // Dense operands. A batched a with a plain [K, N] b folds into one matmul with more rows.
 Matmul make_matmul(const Type& a, const Type& b, bool transpose_a, bool transpose_b);
 
+// The kernel of a matmul and the share of each worker. The cost model reads it too.
+struct MatmulCut {
+  enum class Kernel : std::uint8_t {
+    dots,    // few rows of a by the rows of a transposed b
+    rows,    // few rows of a by b as it is stored
+    blocks,  // blocks of b are packed
+  };
+  Matmul matmul;  // a single column as a single row, and stored columns as rows if they are contiguous
+  bool swapped = false;  // a and b have changed places
+  std::int64_t panels = 0;
+  Kernel kernel = Kernel::blocks;
+  bool by_batch = false;  // a worker computes some matmuls of the batch, otherwise its share of each
+  bool by_rows = false;   // of blocks: a worker needs all of b for its rows of c, otherwise it takes its panels
+};
+MatmulCut cut_matmul(const Matmul& matmul, std::int64_t panel_columns, std::int64_t tile_rows, int parts);
+
 // Computes any matmul. Syncs. c must not overlap a, b or scratch.
 std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts);
 void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker);

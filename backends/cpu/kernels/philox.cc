@@ -71,7 +71,7 @@ void uniforms(const std::uint32_t* key, std::uint32_t rng_stream, std::uint64_t 
     const PhiloxBlock words =
         philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), rng_stream, key[2]},
                {key[0], key[1]});
-    out[e] = philox_uniform(words[static_cast<std::size_t>(e % 4)]);
+    out[e] = philox_uniform(words[e % 4]);
   }
 #else
   constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D32()));

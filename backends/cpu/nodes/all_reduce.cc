@@ -18,11 +18,11 @@ class AllReduceCall final : public Call {
  public:
   AllReduceCall(BackendState& state, const Node& node, std::vector<Ref> blocks, Ref result, bool goes_on)
       : thread_(*state.exchanges), ranks_(*state.communicator),
-        sum_(ranks_, node.attributes.get<std::int64_t>("leaves"), node.outputs[0].dtype,
+        sum_(ranks_, node.attributes.get<std::int64_t>("micro_batches"), node.outputs[0].dtype,
              node.outputs[0].shape.elements()),
         inputs_(std::move(blocks)), result_(result), goes_on_(goes_on) {
-    // A rank without partial sums still has an operand.
-    if (leaves_of(node.attributes.get<std::int64_t>("leaves"), ranks_.rank(), ranks_.size()).size() == 0)
+    // A rank without micro-batches has an operand all the same.
+    if (micro_batches_of(node.attributes.get<std::int64_t>("micro_batches"), ranks_.rank(), ranks_.size()).size() == 0)
       inputs_.clear();
     blocks_.resize(inputs_.size());
   }
@@ -63,9 +63,9 @@ class AwaitCall final : public Call {
 bool may_go_on(const PlanView& view, std::int32_t id) {
   const Plan& plan = view.plan;
   const auto nodes = plan.graph->nodes();
-  const auto after = static_cast<std::size_t>(id) + 1;
+  const std::size_t after = id + 1;
   for (const ValueId& from : plan.graph->node(id).inputs) {
-    const Storage& at = plan.storage[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.output)];
+    const Storage& at = plan.storage[from.node][from.output];
     const bool is_donated = at.place == Storage::Place::input &&
                             std::find(plan.donors.begin(), plan.donors.end(), at.index) != plan.donors.end();
     if ((at.place != Storage::Place::input && at.place != Storage::Place::output) || is_donated) return false;

@@ -80,7 +80,7 @@ struct RowCopy {
 
 std::unique_ptr<Call> make_plain_copy(const At& at, const Shape& shape, const Strides& src, std::int64_t src_start,
                                       const Strides& dst) {
-  const std::size_t skip = static_cast<std::size_t>(src_start) * dtype_bytes(at.out_type().dtype);
+  const std::size_t skip = src_start * dtype_bytes(at.out_type().dtype);
   const Ref from{at.in(0).base, at.in(0).offset + skip}, to = at.out();
   if (from == to) return nullptr;  // a view
   const RowCopy copy(at.out_type().dtype, shape, src, dst);
@@ -93,7 +93,7 @@ std::unique_ptr<Call> make_reshape(const At& at) {
 }
 std::unique_ptr<Call> make_slice(const At& at) {
   const Strides src = at.view.strides(at.node.inputs[0]);
-  const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
+  const std::size_t axis = at.node.attributes.get<std::int64_t>("axis");
   return make_plain_copy(at, at.out_type().shape, src, at.node.attributes.get<std::int64_t>("start") * src[axis],
                          at.view.strides(at.out_id()));
 }
@@ -102,7 +102,7 @@ std::unique_ptr<Call> make_transpose(const At& at) {
   const Strides own = at.view.strides(at.node.inputs[0]);
   Strides src{};
   std::size_t d = 0;
-  for (const std::int64_t p : at.node.attributes.get<Ints>("permutation")) src[d++] = own[static_cast<std::size_t>(p)];
+  for (const std::int64_t p : at.node.attributes.get<Ints>("permutation")) src[d++] = own[p];
   return make_plain_copy(at, at.out_type().shape, src, 0, dense_strides(at.out_type().shape));
 }
 std::unique_ptr<Call> make_broadcast(const At& at) {
@@ -113,10 +113,10 @@ std::unique_ptr<Call> make_broadcast(const At& at) {
 
 std::unique_ptr<Call> make_pad(const At& at) {
   const Strides dst = at.view.strides(at.out_id());
-  const auto axis = static_cast<std::size_t>(at.node.attributes.get<std::int64_t>("axis"));
+  const std::size_t axis = at.node.attributes.get<std::int64_t>("axis");
   const RowCopy copy(at.out_type().dtype, at.type(0).shape, at.view.strides(at.node.inputs[0]), dst);
   const std::int64_t start = at.node.attributes.get<std::int64_t>("low") * dst[axis];
-  const std::size_t skip = static_cast<std::size_t>(start) * dtype_bytes(at.out_type().dtype);
+  const std::size_t skip = start * dtype_bytes(at.out_type().dtype);
   const Ref from = at.in(0), to = at.out();
   const Type type = at.out_type();
   return simple("fill and copy", [=](const Frame& f, const Worker& worker) {
@@ -137,8 +137,7 @@ std::unique_ptr<Call> make_concat(const At& at) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < at.node.inputs.size(); ++i) {
     const Shape& shape = at.type(i).shape;
-    const std::size_t skip =
-        static_cast<std::size_t>(start * dst[static_cast<std::size_t>(axis)]) * dtype_bytes(at.out_type().dtype);
+    const std::size_t skip = start * dst[axis] * dtype_bytes(at.out_type().dtype);
     const Ref to{at.out().base, at.out().offset + skip};
     start += shape[axis];
     const Strides src = at.view.strides(at.node.inputs[i]);
@@ -260,7 +259,7 @@ std::unique_ptr<Call> make_pack_lengths(const At& at) {
     read[k] = at.view.storage(id).place != Storage::Place::none;
     if (read[k]) refs[k] = at.view.ref(id);
   }
-  const auto most = static_cast<std::size_t>(std::max(steps * batch, std::max(steps, batch)) + 1);
+  const std::size_t most = std::max(steps * batch, std::max(steps, batch)) + 1;
   unread->resize(most * refs.size());
   const Ref lengths = at.in(0);
   return simple("counting sort", [=](const Frame& f, const Worker& worker) {
@@ -320,14 +319,14 @@ ElementwiseNode elementwise_node(const PlanView& view, std::int32_t id) {
 }
 
 ElementwisePointers::ElementwisePointers(std::vector<Ref> inputs, std::vector<Ref> results, int parts)
-    : inputs_(std::move(inputs)), results_(std::move(results)), of_part_(static_cast<std::size_t>(parts)) {
+    : inputs_(std::move(inputs)), results_(std::move(results)), of_part_(parts) {
   for (Own& own : of_part_) {
     own.inputs.resize(inputs_.size());
     own.results.resize(results_.size());
   }
 }
 const ElementwisePointers::Own& ElementwisePointers::resolve(const Frame& frame, const Worker& worker) {
-  Own& own = of_part_[static_cast<std::size_t>(worker.index)];
+  Own& own = of_part_[worker.index];
   for (std::size_t i = 0; i < inputs_.size(); ++i) own.inputs[i] = inputs_[i].in(frame);
   for (std::size_t i = 0; i < results_.size(); ++i) own.results[i] = results_[i].in(frame);
   return own;
@@ -352,11 +351,10 @@ ConstantProduct::ConstantProduct(const PlanView& view, std::int32_t id) {
   weights_ = view.state.weights.get(constant.attributes.get<std::shared_ptr<const Tensor>>("value"), m,
                                     format_of(m, view.plan.weights));
   scratch_bytes_ = aligned(packed_scratch_bytes(m));
-  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * static_cast<std::size_t>(view.parts));
+  scratch_ = std::make_shared<Bytes>(scratch_bytes_ * view.parts);
 }
 Block ConstantProduct::run(const Matmul& matmul, const void* a, void* c, const Worker& worker) const {
-  return run_weights(matmul, a, *weights_, c, worker,
-                     scratch_->data() + static_cast<std::size_t>(worker.index) * scratch_bytes_);
+  return run_weights(matmul, a, *weights_, c, worker, scratch_->data() + worker.index * scratch_bytes_);
 }
 std::string ConstantProduct::name() const {
   const bool plain = weights_->format == WeightFormat::f32;

@@ -52,11 +52,11 @@ class MapCall : public Call {
 
 MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_bytes)
     : layout_(scan_layout(view.graph().node(id))),
-      arena_(view.plan.scratch_offset[static_cast<std::size_t>(id)]),
-      arena_bytes_(view.plan.bodies[static_cast<std::size_t>(id)]->arena_bytes) {
+      arena_(view.plan.scratch_offset[id]),
+      arena_bytes_(view.plan.bodies[id]->arena_bytes) {
   const Node& node = view.graph().node(id);
-  const Plan& plan = *view.plan.bodies[static_cast<std::size_t>(id)];
-  const auto n_sequences = static_cast<std::size_t>(layout_.n_sequences);
+  const Plan& plan = *view.plan.bodies[id];
+  const std::size_t n_sequences = layout_.n_sequences;
   const auto step_bytes = [](Type type) {
     type.shape = type.shape.removed(0);
     return type.bytes();
@@ -71,7 +71,7 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
     if (!present) spilled += aligned(outputs_.back().step_bytes);
   }
   const ScanForm form = scan_form(view.plan, id);
-  parts_.resize(static_cast<std::size_t>(view.parts));
+  parts_.resize(view.parts);
   for (OwnBody& own : parts_) {
     ScanBody body{form, view.costs->place_of_loop(id), own.packed};
     body.apart = view.parts;
@@ -86,16 +86,15 @@ MapCall::MapCall(const PlanView& view, std::int32_t id, std::size_t& scratch_byt
 
 void MapCall::bind_step(const Frame& frame, std::int64_t step, OwnBody& own) const {
   std::byte** at = own.bases.data() + k_first_input;
-  const auto t = static_cast<std::size_t>(step);
-  for (const Operand& input : inputs_) *at++ = input.ref.in(frame) + t * input.step_bytes;
+  for (const Operand& input : inputs_) *at++ = input.ref.in(frame) + step * input.step_bytes;
   for (const Operand& output : outputs_)
-    *at++ = output.present ? output.ref.in(frame) + t * output.step_bytes : own.spill.data() + output.spill;
+    *at++ = output.present ? output.ref.in(frame) + step * output.step_bytes : own.spill.data() + output.spill;
 }
 
 void MapCall::run(const Frame& frame, const Worker& worker) {
   const Range mine = worker.share(layout_.steps);
   if (mine.empty()) return;
-  const auto index = static_cast<std::size_t>(worker.index);
+  const std::size_t index = worker.index;
   OwnBody& own = parts_[index];
   own.bases[k_arena] = frame.bases[k_arena] + arena_ + index * arena_bytes_;
   own.bases[k_constants] = own.body->constants();

@@ -29,8 +29,7 @@ std::vector<OutputPiece> output_pieces(const PlanView& view, int n_states) {
     const Storage& from = view.plan.outputs[k];
     const Ref to = view.ref(Storage{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}});
     const Type& type = view.graph().type(outputs[k].value);
-    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, static_cast<std::size_t>(n_states), k))
-      continue;
+    if (view.ref(from) == to || type.bytes() == 0 || shares_state(outputs, n_states, k)) continue;
     bool staged = false;
     for (std::size_t other = 0; other < outputs.size(); ++other)
       staged |= other != k && from.place == Storage::Place::input && view.plan.donors[other] == from.index;
@@ -50,7 +49,7 @@ std::unique_ptr<Call> make_output_copies(const PlanView& view, int n_states) {
     if (from != to && !r.empty()) std::copy(from + r.begin, from + r.end, to + r.begin);
   };
   const auto bytes_of = [](const OutputPiece& p, const Frame& f) {
-    return static_cast<std::size_t>(f.rows.of(static_cast<std::int64_t>(p.type.bytes())));
+    return f.rows.of(static_cast<std::int64_t>(p.type.bytes()));
   };
   auto stage = std::make_shared<Bytes>(staged_bytes);
   const std::string name = "copy of " + std::to_string(pieces.size());

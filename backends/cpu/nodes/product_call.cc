@@ -24,9 +24,9 @@ std::optional<Strides> matrix_strides(const Shape& shape, const Strides& strides
   for (int k = 0; k < 2; ++k) {
     Index joined = 1;
     for (; axis > 0 && joined < sizes[k]; --axis) {
-      const Index size = shape[axis - 1], stride = strides[static_cast<std::size_t>(axis - 1)];
+      const Index size = shape[axis - 1], stride = strides[axis - 1];
       if (size == 1) continue;
-      Index& own = result[static_cast<std::size_t>(1 - k)];
+      Index& own = result[1 - k];
       if (joined > 1 && stride != own * joined) return std::nullopt;
       if (joined == 1) own = stride;
       joined *= size;

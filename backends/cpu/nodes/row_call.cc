@@ -23,7 +23,7 @@ class RowCall : public Call {
  public:
   RowCall(const Expression& source, std::vector<Ref> inputs, std::vector<Ref> results, int parts)
       : program_(source, results_over(inputs, results)), inputs_(std::move(inputs)), results_(std::move(results)) {
-    pointers_.resize(static_cast<std::size_t>(parts));
+    pointers_.resize(parts);
     for (Pointers& p : pointers_) {
       p.in.resize(inputs_.size());
       p.out.resize(results_.size());
@@ -31,7 +31,7 @@ class RowCall : public Call {
   }
   std::size_t scratch_bytes() const { return aligned(program_.scratch_bytes()) * pointers_.size(); }
   void run(const Frame& frame, const Worker& worker) override {
-    const auto index = static_cast<std::size_t>(worker.index);
+    const std::size_t index = worker.index;
     Pointers& p = pointers_[index];
     for (std::size_t i = 0; i < inputs_.size(); ++i) p.in[i] = inputs_[i].in(frame);
     for (std::size_t i = 0; i < results_.size(); ++i) p.out[i] = results_[i].in(frame);

@@ -140,7 +140,7 @@ class ElementwiseCompiler {
       for (int k = 0; k < 2 && outer.n == 2; ++k) {
         const std::uint16_t between = outer.operands[k];
         if (uses[between] != 1 || made_by[between] == k_never) continue;
-        Operation& inner = operations_[static_cast<std::size_t>(made_by[between])];
+        Operation& inner = operations_[made_by[between]];
         if (inner.n != 2) continue;
         const Op inner_op = s_.instructions[between - first()].op;
         Operation both{nullptr, outer.dst, 3, {inner.operands[0], inner.operands[1], outer.operands[1 - k]}};
@@ -167,14 +167,13 @@ class ElementwiseCompiler {
     std::size_t rank = 0;
     std::vector<Strides> joined(strides.size(), Strides{});
     for (int axis = 0; axis < s_.shape.rank(); ++axis) {
-      const auto i = static_cast<std::size_t>(axis);
       const std::int64_t size = s_.shape[axis];
       if (size == 1 && !matrix_) continue;
       bool join = rank > 0 && !matrix_;
-      for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][i] * size;
+      for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][axis] * size;
       if (!join) dims[rank++] = 1;
       dims[rank - 1] *= size;
-      for (std::size_t k = 0; k < strides.size(); ++k) joined[k][rank - 1] = strides[k][i];
+      for (std::size_t k = 0; k < strides.size(); ++k) joined[k][rank - 1] = strides[k][axis];
     }
     if (rank == 0) dims[rank++] = s_.shape.elements();
     t_.rank_ = static_cast<int>(rank);
@@ -185,7 +184,7 @@ class ElementwiseCompiler {
   void find_lives() {
     const int n = static_cast<int>(operations_.size());
     for (int step = 0; step < n; ++step) {
-      const Operation& operation = operations_[static_cast<std::size_t>(step)];
+      const Operation& operation = operations_[step];
       for (int k = 0; k < operation.n; ++k) reg(operation.operands[k]).last_use = step;
     }
     for (const auto& result : s_.results) {
@@ -195,13 +194,13 @@ class ElementwiseCompiler {
   }
 
   bool is_direct(const Strides& strides) const {
-    const auto inner = static_cast<std::size_t>(t_.rank_ - 1);
+    const std::size_t inner = t_.rank_ - 1;
     return strides[inner] == 1 || t_.dims_[inner] == 1;
   }
   Access input_access(const Strides& strides) const {
     if (strides == Strides{}) return Access::once;
     if (is_direct(strides)) return Access::direct;
-    return strides[static_cast<std::size_t>(t_.rank_ - 1)] == 0 ? Access::splatted : Access::copied;
+    return strides[t_.rank_ - 1] == 0 ? Access::splatted : Access::copied;
   }
 
   // Slots are numbered from 0 and memory from the end, because the number of slots is not known yet.
@@ -304,9 +303,7 @@ class ElementwiseCompiler {
   }
 
   std::int64_t row_bytes(const Strides& strides, DType dtype) const {
-    return t_.rank_ < 2
-               ? 0
-               : strides[static_cast<std::size_t>(t_.rank_ - 2)] * static_cast<std::int64_t>(dtype_bytes(dtype));
+    return t_.rank_ < 2 ? 0 : strides[t_.rank_ - 2] * static_cast<std::int64_t>(dtype_bytes(dtype));
   }
 
   // Rows are divided into equal tiles; a tile holds several short rows.
@@ -315,13 +312,13 @@ class ElementwiseCompiler {
     const std::int64_t most = std::min(k_most_tile, fits / k_least_tile * k_least_tile);
     if (most == 0) refuse_elementwise(std::to_string(n_slots_) + " live values do not fit in the tile memory");
     const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-    const std::int64_t columns = std::max<std::int64_t>(1, t_.dims_[static_cast<std::size_t>(t_.rank_ - 1)]);
+    const std::int64_t columns = std::max<std::int64_t>(1, t_.dims_[t_.rank_ - 1]);
     t_.tile_columns_ = ceil_div(columns, ceil_div(columns, most));
     const std::int64_t row = ceil_div(t_.tile_columns_, k_least_tile) * k_least_tile;
-    const std::int64_t rows = t_.rank_ < 2 ? 1 : t_.dims_[static_cast<std::size_t>(t_.rank_ - 2)];
+    const std::int64_t rows = t_.rank_ < 2 ? 1 : t_.dims_[t_.rank_ - 2];
     t_.tile_rows_ = std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(1, most / row));
     t_.n_slots_ = n_slots_;
-    t_.slot_bytes_ = static_cast<std::size_t>(t_.tile_rows_ * row) * bytes_;
+    t_.slot_bytes_ = t_.tile_rows_ * row * bytes_;
     const auto stride = [&](const Register& r) {
       if (r.one_row) return std::int64_t{0};
       return r.location < n_slots_ ? row * static_cast<std::int64_t>(dtype_bytes(r.dtype)) : r.row_bytes;

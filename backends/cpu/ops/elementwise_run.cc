@@ -33,7 +33,7 @@ void copy_line(std::byte* to, Index to_stride, const std::byte* from, Index from
   for (Index i = 0; i < n; ++i) t[i * to_stride] = f[i * from_stride];
 }
 void copy_line(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index n, int bytes) {
-  if (to_stride == 1 && from_stride == 1) std::memcpy(to, from, static_cast<std::size_t>(n * bytes));
+  if (to_stride == 1 && from_stride == 1) std::memcpy(to, from, n * bytes);
   else if (to_stride == 1 && from_stride == 0) fill(to, from, n, bytes);
   else if (bytes == 4) copy_line<std::uint32_t>(to, to_stride, from, from_stride, n);
   else if (bytes == 2) copy_line<std::uint16_t>(to, to_stride, from, from_stride, n);
@@ -85,12 +85,12 @@ struct Elementwise::Run {
     Index row, rows, column, columns;
   };
   Index row_stride(const Operand& o) const {
-    return program.rank_ < 2 ? 0 : o.strides[static_cast<std::size_t>(program.rank_ - 2)] * o.bytes;
+    return program.rank_ < 2 ? 0 : o.strides[program.rank_ - 2] * o.bytes;
   }
-  Index column_stride(const Operand& o) const { return o.strides[static_cast<std::size_t>(program.rank_ - 1)]; }
+  Index column_stride(const Operand& o) const { return o.strides[program.rank_ - 1]; }
   Index offset(const Operand& o, const Block& block) const {
     Index sum = block.column * column_stride(o), row = block.row;
-    for (auto i = static_cast<std::size_t>(program.rank_ - 1); i-- > 0;) {
+    for (std::size_t i = program.rank_ - 1; i-- > 0;) {
       sum += (i == 0 ? row : row % program.dims_[i]) * o.strides[i];
       row = i == 0 ? 0 : row / program.dims_[i];
     }
@@ -132,7 +132,7 @@ struct Elementwise::Run {
 
   // Runs rows [begin, end), in tiles that do not cross the end of the last but one dimension.
   void run_rows(Range rows, Index columns, Index cuts) {
-    const Index group = program.rank_ < 3 ? rows.end : program.dims_[static_cast<std::size_t>(program.rank_ - 2)];
+    const Index group = program.rank_ < 3 ? rows.end : program.dims_[program.rank_ - 2];
     for (Index row = rows.begin; row < rows.end;) {
       const Index end = std::min({rows.end, (row / group + 1) * group, row + program.tile_rows_});
       for (Index cut = 0; cut < cuts; ++cut) {
@@ -146,7 +146,7 @@ struct Elementwise::Run {
 
 void Elementwise::run(std::span<const void* const> inputs, std::span<void* const> results, const Worker& worker,
                       const Rows& live) const {
-  const auto inner = static_cast<std::size_t>(rank_ - 1);
+  const std::size_t inner = rank_ - 1;
   Index total = 1;
   for (std::size_t i = 0; i <= inner; ++i) total *= dims_[i];
   total = live.of(total);

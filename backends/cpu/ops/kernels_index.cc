@@ -43,7 +43,7 @@ void scatter_add(const std::int32_t* indices, Index n_indices, Index rows, Index
 void run_gather(const std::int32_t* indices, Index n_indices, Index table_rows, Index row_bytes, const void* table,
                 void* out, const Worker& worker) {
   const Range mine = worker.share(n_indices);
-  const auto size = static_cast<std::size_t>(row_bytes);
+  const std::size_t size = row_bytes;
   if (size == 0) return;
   for (Index i = mine.begin; i < mine.end; ++i) {
     std::byte* to = static_cast<std::byte*>(out) + i * row_bytes;

@@ -40,12 +40,16 @@ Matmul turned(const Matmul& matmul, bool& swapped) {
   return t;
 }
 
-enum class Way { dots, rows, blocks };
-Way way_of(const Matmul& matmul, const GemmKernels& kernels) {
-  constexpr Index k_rows_for_dots = 4;
-  if (matmul.transpose_a || is_half(matmul.dtype)) return Way::blocks;
-  if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Way::dots : Way::blocks;
-  return matmul.m <= kernels.few_rows ? Way::rows : Way::blocks;
+using Kernel = MatmulCut::Kernel;
+Kernel kernel_of(const Matmul& matmul, Index tile_rows) {
+  constexpr Index k_rows_for_dots = 4, k_tiles_without_packing = 2;
+  if (matmul.transpose_a || is_half(matmul.dtype)) return Kernel::blocks;
+  if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Kernel::dots : Kernel::blocks;
+  return matmul.m <= k_tiles_without_packing * tile_rows ? Kernel::rows : Kernel::blocks;
+}
+
+MatmulCut cut_matmul(const Matmul& matmul, const GemmKernels& kernels, int parts) {
+  return cut_matmul(matmul, kernels.columns, kernels.tile_rows, parts);
 }
 
 // Rows of a copied block are this much further apart than their k, so that they map to different cache sets.
@@ -71,15 +75,15 @@ struct Layout {
   Index block;  // bytes of one packed block of b
   Index worker;   // private bytes of one worker: a block of a, or the ragged panel of b
 };
-Layout layout_of(const Matmul& matmul, const GemmKernels& kernels) {
+Layout layout_of(const Matmul& matmul, Kernel kernel, const GemmKernels& kernels) {
   const Cut cut = cut_of(matmul, kernels);
   const Index panels = std::min(cut.panels, panels_of(matmul, kernels));
   const Index size = bytes_of(kernels.operand);
   const auto aligned = [](Index bytes) { return ceil_div(bytes, k_alignment) * k_alignment; };
-  switch (way_of(matmul, kernels)) {
-    case Way::dots: return {0, 0};
-    case Way::rows: return {0, aligned(kernels.columns * matmul.k * size)};
-    case Way::blocks: break;
+  switch (kernel) {
+    case Kernel::dots: return {0, 0};
+    case Kernel::rows: return {0, aligned(kernels.columns * matmul.k * size)};
+    case Kernel::blocks: break;
   }
   const Index a_stride = depth_of(kernels, cut.depth) + skew_of(kernels);
   const Index a_block = converts_a(matmul, kernels) ? std::min(cut.rows, matmul.m) * a_stride * size : 0;
@@ -179,10 +183,9 @@ void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, con
 // All workers together. Two buffers alternate, so one barrier per block of b is enough. No barrier is needed if each
 // worker packs and reads its share of one block. `turn` continues from one matmul to the next.
 void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, void* a_block, int& turn,
-                     const Worker& worker) {
+                     bool by_rows, const Worker& worker) {
   const Matmul& mm = p.matmul;
   const Index panels = panels_of(mm, p.kernels);
-  const bool by_rows = split_by_rows(mm.m, panels, worker.count);
   const Range rows = by_rows ? worker.share(mm.m) : Range{0, mm.m};
   const Cut cut = cut_of(mm, p.kernels);
   const Index k_steps = cut.k_steps;
@@ -201,16 +204,16 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
   }
 }
 
-void multiply_one(const Product& p, const Layout& layout, void* scratch, int& turn, const Worker& worker) {
+void multiply_one(const Product& p, const MatmulCut& cut, const Layout& layout, void* scratch, int& turn,
+                  const Worker& worker) {
   const Matmul& mm = p.matmul;
-  const Way way = way_of(mm, p.kernels);
   std::byte* own =
       at(scratch, blocks_at_once(mm, p.kernels, worker.count) * layout.block + worker.index * layout.worker);
-  if (way == Way::dots) {
+  if (cut.kernel == Kernel::dots) {
     const Range mine = worker.share(mm.n, 4);
     p.kernels.multiply_dots(mm.m, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, p.c, mm.c_stride);
     p.finish({{0, mm.m}, mine});
-  } else if (way == Way::rows) {
+  } else if (cut.kernel == Kernel::rows) {
     const Range mine = worker.share(panels_of(mm, p.kernels));
     p.kernels.multiply_rows(mm.m, mm.n, mm.k, p.a, mm.a_stride, p.b, mm.b_stride, mine.begin, mine.end, own, p.c,
                             mm.c_stride);
@@ -218,7 +221,7 @@ void multiply_one(const Product& p, const Layout& layout, void* scratch, int& tu
   } else if (takes_own_blocks(mm, p.kernels, worker.count)) {
     multiply_own_blocks(p, at(scratch, worker.index * layout.block), own, worker);
   } else {
-    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, worker);
+    multiply_blocks(p, at(scratch, 0), layout.block, own, turn, cut.by_rows, worker);
   }
 }
 
@@ -229,17 +232,16 @@ struct Offsets {
 Offsets offsets_of(const Matmul& matmul, Index index) {
   Offsets offsets;
   for (int axis = matmul.batch.rank() - 1; axis >= 0; --axis) {
-    const auto i = static_cast<std::size_t>(axis);
     const Index position = index % matmul.batch[axis];
     index /= matmul.batch[axis];
-    offsets.a += position * matmul.a_batch[i];
-    offsets.b += position * matmul.b_batch[i];
-    offsets.c += position * matmul.c_batch[i];
+    offsets.a += position * matmul.a_batch[axis];
+    offsets.b += position * matmul.b_batch[axis];
+    offsets.c += position * matmul.c_batch[axis];
   }
   return offsets;
 }
 
-Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
+Shape leading(const Shape& shape) { return Shape(shape.dims().first(shape.rank() - 2)); }
 
 // Returns strides of dense matrices of `matrix` elements with leading dimensions `from`, read as `to`.
 Strides batch_strides(const Shape& from, const Shape& to, Index matrix) {
@@ -281,39 +283,50 @@ Matmul first_rows(Matmul matmul, Index rows) {
   return matmul;
 }
 
-std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
+MatmulCut cut_matmul(const Matmul& matmul, Index panel_columns, Index tile_rows, int parts) {
   bool swapped = false;
-  const Matmul mm = turned(matmul, swapped);
-  const GemmKernels& kernels = gemm_kernels(mm.dtype);
-  const Layout layout = layout_of(mm, kernels);
+  MatmulCut cut{.matmul = turned(matmul, swapped), .swapped = swapped};
+  const Matmul& mm = cut.matmul;
+  const Index batch = mm.batch.elements();
+  cut.panels = ceil_div(mm.n, panel_columns);
+  cut.kernel = kernel_of(mm, tile_rows);
+  cut.by_batch = batch >= parts && batch > 1;
+  cut.by_rows = split_by_rows(mm.m, cut.panels, cut.by_batch ? 1 : parts);
+  return cut;
+}
+
+std::size_t matmul_scratch_bytes(const Matmul& matmul, int parts) {
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const MatmulCut cut = cut_matmul(matmul, kernels, parts);
+  const Matmul& mm = cut.matmul;
+  const Layout layout = layout_of(mm, cut.kernel, kernels);
   // A batch divided among workers needs all buffers per worker.
   const Index shared = layout.block * (mm.single() ? blocks_at_once(mm, kernels, parts) : Index{2} * parts);
-  return static_cast<std::size_t>(shared + layout.worker * parts);
+  return shared + layout.worker * parts;
 }
 
 namespace {
 
 void run_products(const Matmul& matmul, const void* a, const void* b, void* c, void* scratch, const Worker& worker,
                   const Epilogue* epilogue) {
-  bool swapped = false;
-  const Matmul mm = turned(matmul, swapped);
-  if (swapped) std::swap(a, b);
-  const GemmKernels& kernels = gemm_kernels(mm.dtype);
-  const Layout layout = layout_of(mm, kernels);
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const MatmulCut cut = cut_matmul(matmul, kernels, worker.count);
+  const Matmul& mm = cut.matmul;
+  if (cut.swapped) std::swap(a, b);
+  const Layout layout = layout_of(mm, cut.kernel, kernels);
   const Index size = stored_bytes(mm);
   const Index batch = mm.batch.elements();
   if (mm.m == 0 || mm.n == 0) return;
   if (mm.k == 0) a = b = c;  // empty operands may be null: they are not read
-  const bool share_batch = batch >= worker.count && batch > 1;
-  const Range mine = share_batch ? worker.share(batch) : Range{0, batch};
-  const Worker pool = share_batch ? Worker{} : worker;
-  if (share_batch) scratch = at(scratch, worker.index * (2 * layout.block + layout.worker));
+  const Range mine = cut.by_batch ? worker.share(batch) : Range{0, batch};
+  const Worker pool = cut.by_batch ? Worker{} : worker;
+  if (cut.by_batch) scratch = at(scratch, worker.index * (2 * layout.block + layout.worker));
   int turn = 0;
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Offsets offsets = offsets_of(mm, i);
     const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
                           at(c, offsets.c * bytes_of(mm.result)), epilogue};
-    multiply_one(product, layout, scratch, turn, pool);
+    multiply_one(product, cut, layout, scratch, turn, pool);
   }
 }
 
@@ -331,12 +344,10 @@ void run_matmul(const Matmul& matmul, const void* a, const void* b, void* c, voi
 }
 
 bool computes_whole_rows(const Matmul& matmul, int parts) {
-  bool swapped = false;
-  const Matmul mm = turned(matmul, swapped);
-  const GemmKernels& kernels = gemm_kernels(mm.dtype);
-  if (swapped || way_of(mm, kernels) != Way::blocks) return parts == 1;
-  const Index panels = panels_of(mm, kernels);
-  return panels <= cut_of(mm, kernels).panels && (parts == 1 || split_by_rows(mm.m, panels, parts));
+  const GemmKernels& kernels = gemm_kernels(matmul.dtype);
+  const MatmulCut cut = cut_matmul(matmul, kernels, parts);
+  if (cut.swapped || cut.kernel != Kernel::blocks) return parts == 1;
+  return cut.panels <= cut_of(cut.matmul, kernels).panels && (parts == 1 || cut.by_rows);
 }
 
 }  // namespace unroll::cpu

@@ -15,8 +15,6 @@ namespace {
 using Index = std::int64_t;
 using Sizes = std::array<Index, Shape::k_max_rank>;
 
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
 struct MovedOffsets {
   Index src = 0, dst = 0;  // in elements
 };
@@ -26,21 +24,21 @@ class Odometer {
  public:
   Odometer(const Copy& copy, int rank, Index start) : copy_(copy), rank_(rank) {
     for (int axis = rank - 1; axis >= 0; --axis) {
-      position_[at(axis)] = start % copy.dims[at(axis)];
-      start /= copy.dims[at(axis)];
-      offsets_.src += position_[at(axis)] * copy.src[at(axis)];
-      offsets_.dst += position_[at(axis)] * copy.dst[at(axis)];
+      position_[axis] = start % copy.dims[axis];
+      start /= copy.dims[axis];
+      offsets_.src += position_[axis] * copy.src[axis];
+      offsets_.dst += position_[axis] * copy.dst[axis];
     }
   }
   const MovedOffsets& offsets() const { return offsets_; }
   void advance() {
     for (int axis = rank_ - 1; axis >= 0; --axis) {
-      offsets_.src += copy_.src[at(axis)];
-      offsets_.dst += copy_.dst[at(axis)];
-      if (++position_[at(axis)] < copy_.dims[at(axis)]) return;
-      offsets_.src -= position_[at(axis)] * copy_.src[at(axis)];
-      offsets_.dst -= position_[at(axis)] * copy_.dst[at(axis)];
-      position_[at(axis)] = 0;
+      offsets_.src += copy_.src[axis];
+      offsets_.dst += copy_.dst[axis];
+      if (++position_[axis] < copy_.dims[axis]) return;
+      offsets_.src -= position_[axis] * copy_.src[axis];
+      offsets_.dst -= position_[axis] * copy_.dst[axis];
+      position_[axis] = 0;
     }
   }
 
@@ -53,7 +51,7 @@ class Odometer {
 
 template <class T>
 void copy_line(const T* src, Index src_stride, T* dst, Index dst_stride, Index n) {
-  if (src_stride == 1 && dst_stride == 1) std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(T));
+  if (src_stride == 1 && dst_stride == 1) std::memcpy(dst, src, n * sizeof(T));
   else if (src_stride == 0 && dst_stride == 1) std::fill_n(dst, n, *src);
   else
     for (Index i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
@@ -64,18 +62,18 @@ template <class T>
 void copy_lines(const Copy& copy, const T* src, T* dst, const Worker& worker) {
   constexpr Index k_piece = 4096;
   const int inner = copy.rank - 1;
-  const Index line = copy.dims[at(inner)];
+  const Index line = copy.dims[inner];
   const Index pieces = (line + k_piece - 1) / k_piece;
   Index lines = 1;
-  for (int axis = 0; axis < inner; ++axis) lines *= copy.dims[at(axis)];
+  for (int axis = 0; axis < inner; ++axis) lines *= copy.dims[axis];
   const Range mine = worker.share(lines * pieces);
   if (mine.empty()) return;
   Odometer odometer(copy, inner, mine.begin / pieces);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index begin = i % pieces * k_piece, n = std::min(k_piece, line - begin);
     const MovedOffsets& o = odometer.offsets();
-    copy_line(src + o.src + begin * copy.src[at(inner)], copy.src[at(inner)],
-              dst + o.dst + begin * copy.dst[at(inner)], copy.dst[at(inner)], n);
+    copy_line(src + o.src + begin * copy.src[inner], copy.src[inner],
+              dst + o.dst + begin * copy.dst[inner], copy.dst[inner], n);
     if (begin + n == line) odometer.advance();
   }
 }
@@ -84,14 +82,14 @@ void copy_lines(const Copy& copy, const T* src, T* dst, const Worker& worker) {
 void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, const Worker& worker) {
   constexpr Index k_block = 64;
   const int outer_rank = copy.rank - 2;
-  const Index columns = copy.dims[at(outer_rank)], rows = copy.dims[at(outer_rank + 1)];
+  const Index columns = copy.dims[outer_rank], rows = copy.dims[outer_rank + 1];
   const Index blocks = (columns + k_block - 1) / k_block;
   Index outer = 1;
-  for (int axis = 0; axis < outer_rank; ++axis) outer *= copy.dims[at(axis)];
+  for (int axis = 0; axis < outer_rank; ++axis) outer *= copy.dims[axis];
   const Range mine = worker.share(outer * blocks);
   if (mine.empty()) return;
   const auto transpose = gemm_kernels(copy.bytes == 8 ? DType::f64 : DType::f32).transpose;
-  const Index src_stride = copy.src[at(outer_rank + 1)], dst_stride = copy.dst[at(outer_rank)];
+  const Index src_stride = copy.src[outer_rank + 1], dst_stride = copy.dst[outer_rank];
   Odometer odometer(copy, outer_rank, mine.begin / blocks);
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Index begin = i % blocks * k_block, n = std::min(k_block, columns - begin);
@@ -104,24 +102,24 @@ void copy_transposed(const Copy& copy, const std::byte* src, std::byte* dst, con
 
 bool is_transposed(const Copy& copy) {
   const int inner = copy.rank - 1;
-  return copy.rank >= 2 && copy.bytes >= 4 && copy.dst[at(inner)] == 1 && copy.src[at(inner)] != 1 &&
-         copy.src[at(inner)] != 0 && copy.src[at(inner - 1)] == 1;
+  return copy.rank >= 2 && copy.bytes >= 4 && copy.dst[inner] == 1 && copy.src[inner] != 1 &&
+         copy.src[inner] != 0 && copy.src[inner - 1] == 1;
 }
 
 void exchange(Copy& copy, int a, int b) {
-  std::swap(copy.dims[at(a)], copy.dims[at(b)]);
-  std::swap(copy.src[at(a)], copy.src[at(b)]);
-  std::swap(copy.dst[at(a)], copy.dst[at(b)]);
+  std::swap(copy.dims[a], copy.dims[b]);
+  std::swap(copy.src[a], copy.src[b]);
+  std::swap(copy.dst[a], copy.dst[b]);
 }
 
 // A copy may visit elements in any order: the contiguous dimension of dst becomes the inner one, that of src the next.
 void order_dimensions(Copy& copy) {
   const int inner = copy.rank - 1;
-  for (int axis = 0; axis < inner && copy.dst[at(inner)] != 1; ++axis)
-    if (copy.dst[at(axis)] == 1) exchange(copy, axis, inner);
-  if (copy.src[at(inner)] == 1 || copy.src[at(inner)] == 0) return;
+  for (int axis = 0; axis < inner && copy.dst[inner] != 1; ++axis)
+    if (copy.dst[axis] == 1) exchange(copy, axis, inner);
+  if (copy.src[inner] == 1 || copy.src[inner] == 0) return;
   for (int axis = 0; axis < inner - 1; ++axis)
-    if (copy.src[at(axis)] == 1) return exchange(copy, axis, inner - 1);
+    if (copy.src[axis] == 1) return exchange(copy, axis, inner - 1);
 }
 
 template <class T>
@@ -139,12 +137,12 @@ Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Stride
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const Index size = shape[axis];
     if (size == 1) continue;
-    const std::size_t last = copy.rank > 0 ? at(copy.rank - 1) : 0;
-    const bool join = copy.rank > 0 && copy.src[last] == src[at(axis)] * size && copy.dst[last] == dst[at(axis)] * size;
-    const std::size_t to = join ? last : at(copy.rank++);
+    const int last = std::max(copy.rank - 1, 0);
+    const bool join = copy.rank > 0 && copy.src[last] == src[axis] * size && copy.dst[last] == dst[axis] * size;
+    const int to = join ? last : copy.rank++;
     copy.dims[to] = join ? copy.dims[to] * size : size;
-    copy.src[to] = src[at(axis)];
-    copy.dst[to] = dst[at(axis)];
+    copy.src[to] = src[axis];
+    copy.dst[to] = dst[axis];
   }
   if (copy.rank == 0) {
     copy.rank = 1;
@@ -157,7 +155,7 @@ Copy make_copy(DType dtype, const Shape& shape, const Strides& src, const Stride
 
 void run_copy(const Copy& copy, const void* src, void* dst, const Worker& worker) {
   for (int axis = 0; axis < copy.rank; ++axis)
-    if (copy.dims[at(axis)] == 0) return;
+    if (copy.dims[axis] == 0) return;
   if (is_transposed(copy)) {
     copy_transposed(copy, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst), worker);
   } else if (copy.bytes == 4) {

@@ -38,8 +38,8 @@ struct Axes {
   Index offset(Index index) const {
     Index sum = 0;
     for (int axis = rank - 1; axis >= 0; --axis) {
-      sum += index % dims[static_cast<std::size_t>(axis)] * strides[static_cast<std::size_t>(axis)];
-      index /= dims[static_cast<std::size_t>(axis)];
+      sum += index % dims[axis] * strides[axis];
+      index /= dims[axis];
     }
     return sum;
   }
@@ -57,7 +57,7 @@ ReducePlan plan_of(const Reduce& reduce) {
   ReducePlan plan;
   Index stride = 1;
   for (int axis = reduce.rank - 1; axis >= 0; --axis) {
-    const Index dim = reduce.dims[static_cast<std::size_t>(axis)];
+    const Index dim = reduce.dims[axis];
     const bool is_reduced = (axis % 2 == 0) == reduce.first_reduced;
     if (axis == reduce.rank - 1) {
       plan.inner = dim;
@@ -225,18 +225,18 @@ Reduce make_reduce(Op op, const Type& x, std::span<const Index> axes) {
     const bool is_reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
     if (reduce.rank == 0) reduce.first_reduced = is_reduced;
     const bool join = reduce.rank > 0 && is_reduced == last_reduced;
-    if (!join) reduce.dims[static_cast<std::size_t>(reduce.rank++)] = 1;
-    reduce.dims[static_cast<std::size_t>(reduce.rank - 1)] *= x.shape[axis];
+    if (!join) reduce.dims[reduce.rank++] = 1;
+    reduce.dims[reduce.rank - 1] *= x.shape[axis];
     last_reduced = is_reduced;
   }
-  if (reduce.rank == 0) reduce.dims[static_cast<std::size_t>(reduce.rank++)] = 1;
+  if (reduce.rank == 0) reduce.dims[reduce.rank++] = 1;
   return reduce;
 }
 
 std::size_t reduce_scratch_bytes(const Reduce& reduce, int) {
   const ReducePlan plan = plan_of(reduce);
   if (plan.pieces <= 1) return 0;
-  return static_cast<std::size_t>(plan.outputs() * plan.pieces) * dtype_bytes(arithmetic_dtype(reduce.dtype));
+  return plan.outputs() * plan.pieces * dtype_bytes(arithmetic_dtype(reduce.dtype));
 }
 
 void run_reduce(const Reduce& reduce, const void* x, void* out, void* scratch, const Worker& worker) {

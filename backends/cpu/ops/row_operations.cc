@@ -46,7 +46,7 @@ void RowOperations::read_registers() {
     registers.push_back({dtypes[r], columns[r], static_cast<int>(r)});
     origin_.push_back(static_cast<int>(r));
     if (static_cast<int>(r) < first) continue;
-    const Instruction& i = s_.instructions[r - static_cast<std::size_t>(first)];
+    const Instruction& i = s_.instructions[r - first];
     const bool copies = i.op == Op::stop_gradient || (i.op == Op::cast && i.dtype == i.to);
     if (copies) origin_.back() = origin(i.a);
     registers.back().computed = is_elementwise(i.op) || i.op == Op::concat || i.op == Op::broadcast;
@@ -80,7 +80,7 @@ void RowOperations::join_parts() {
   });
   for (auto at = concats.rbegin(); at != concats.rend(); ++at) {
     Index column = 0;
-    for (const int piece : operands_of(s_.instructions[static_cast<std::size_t>(*at - first)])) {
+    for (const int piece : operands_of(s_.instructions[*at - first])) {
       RowRegister& p = reg(piece);
       if (p.computed && p.parent == piece && p.columns > 1) {
         p.parent = *at;
@@ -119,7 +119,7 @@ void RowOperations::add_sum(std::size_t result) {
   reg(sum).result = static_cast<int>(result);
   const RowRegister& terms = reg(from);
   if (terms.made_by != RowRegister::k_never && terms.uses == 1 && terms.parent == from) {
-    RowOperation& term = operations[static_cast<std::size_t>(terms.made_by)];
+    RowOperation& term = operations[terms.made_by];
     const auto is = [&](Elementwise::TileFunction f) { return f && term.function == f; };
     const bool scaled = is(repeated_pair_function(Op::mul, Op::mul, true, dtype, 2)) ||
                         is(repeated_pair_function(Op::mul, Op::mul, false, dtype, 2));
@@ -172,7 +172,7 @@ void RowOperations::add_pieces(int r, const std::vector<int>& from) {
 void RowOperations::add_reduction(int r, const Instruction& i, int from) {
   const int made_by = reg(from).made_by;
   if (i.op == Op::reduce_sum && made_by != RowRegister::k_never && reg(from).uses == 1 && reg(from).parent == from) {
-    RowOperation& term = operations[static_cast<std::size_t>(made_by)];
+    RowOperation& term = operations[made_by];
     const bool plain = term.function == tile_function(term.op, i.dtype, i.dtype);
     if (const auto function = row_sum_of(term.op, i.dtype); function && plain && reg(from).columns > 1) {
       const RowOperation both{function, i.op, r, term.n, {term.operands[0], term.operands[1]}};
@@ -215,8 +215,8 @@ bool RowOperations::add_pair(int r, const Instruction& outer, const std::vector<
     const RowRegister& between = reg(from[k]);
     if (between.uses != 1 || between.made_by == RowRegister::k_never || between.columns != reg(r).columns) continue;
     if (between.parent != from[k] || from[k] < first || from[k] >= n_named()) continue;
-    RowOperation& inner = operations[static_cast<std::size_t>(between.made_by)];
-    const Instruction& inside = s_.instructions[static_cast<std::size_t>(from[k] - first)];
+    RowOperation& inner = operations[between.made_by];
+    const Instruction& inside = s_.instructions[from[k] - first];
     if (inner.n != 2 || !is_elementwise(inner.op)) continue;
     int x = origin(inside.a), y = origin(inside.b);
     const int z = from[1 - k];
@@ -237,7 +237,7 @@ bool RowOperations::add_pair(int r, const Instruction& outer, const std::vector<
 void RowOperations::find_lives() {
   const int n = static_cast<int>(operations.size());
   for (int o = 0; o < n; ++o) {
-    const RowOperation& operation = operations[static_cast<std::size_t>(o)];
+    const RowOperation& operation = operations[o];
     for (int k = 0; k < operation.n; ++k) reg(root_of(operation.operands[k])).last_use = o;
   }
   for (const auto& result : s_.results)

@@ -49,12 +49,12 @@ class RowOperations {
   std::vector<RowOperation> operations;  // in order
   int first = 0;                         // first register of an instruction
 
-  RowRegister& reg(int r) { return registers[static_cast<std::size_t>(r)]; }
+  RowRegister& reg(int r) { return registers[r]; }
   // Returns the register that contains r, and r's first column in it.
   int root_of(int r);
   Index column_of(int r);
   // Copies are aliases of their source.
-  int origin(int r) const { return origin_[static_cast<std::size_t>(r)]; }
+  int origin(int r) const { return origin_[r]; }
 
  private:
   void read_registers();

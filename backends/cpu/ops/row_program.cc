@@ -60,20 +60,19 @@ class RowCompiler {
     t_.rows_ = 1;
     t_.sum_rows_ = std::max<Index>(s_.sum_rows, 1);
     for (int axis = 0; axis < last; ++axis) {
-      const auto i = static_cast<std::size_t>(axis);
       const Index size = s_.shape[axis];
       t_.rows_ *= size;
       if (size == 1) continue;
       bool join = rank > 0;
-      for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][i] * size;
+      for (std::size_t k = 0; join && k < strides.size(); ++k) join = joined[k][rank - 1] == strides[k][axis] * size;
       if (!join) t_.dims_[rank++] = 1;
       t_.dims_[rank - 1] *= size;
-      for (std::size_t k = 0; k < strides.size(); ++k) joined[k][rank - 1] = strides[k][i];
+      for (std::size_t k = 0; k < strides.size(); ++k) joined[k][rank - 1] = strides[k][axis];
     }
     if (rank == 0) t_.dims_[rank++] = 1;
     t_.rank_ = static_cast<int>(rank);
     for (std::size_t k = 0; k < strides.size(); ++k) {
-      column_strides_.push_back(strides[k][static_cast<std::size_t>(last)]);
+      column_strides_.push_back(strides[k][last]);
       row_strides_.push_back(joined[k]);
     }
   }
@@ -86,7 +85,7 @@ class RowCompiler {
     return static_cast<int>(t_.locations_.size()) - 1;
   }
   Index inner_stride(std::size_t operand) const {
-    return row_strides_[operand][static_cast<std::size_t>(t_.rank_ - 1)];
+    return row_strides_[operand][t_.rank_ - 1];
   }
   // True if memory has the layout that kernels read: adjacent columns, or one adjacent value per row.
   bool is_direct(std::size_t operand, const RowRegister& r) const {
@@ -95,7 +94,7 @@ class RowCompiler {
   }
   int memory_location(std::size_t operand, DType dtype, int input, int result) {
     RowProgram::Location location{input, result};
-    if (result != k_never && s_.results[static_cast<std::size_t>(result)].sums) {
+    if (result != k_never && s_.results[result].sums) {
       location.sum_bytes = sum_columns(result) * element_bytes(dtype);
       return add_location(location);
     }
@@ -104,8 +103,8 @@ class RowCompiler {
     return add_location(location);
   }
   Index sum_columns(int result) const {
-    const Strides& strides = s_.results[static_cast<std::size_t>(result)].strides;
-    return strides[static_cast<std::size_t>(s_.shape.rank() - 2)];
+    const Strides& strides = s_.results[result].strides;
+    return strides[s_.shape.rank() - 2];
   }
   void place_in_memory(RowRegister& r, std::size_t operand, int input, int result) {
     r.home = Home::memory;
@@ -167,15 +166,15 @@ class RowCompiler {
 
   // True if a result overwrites the input before the last read of a block's rows. The rows are then copied first.
   bool is_overwritten_early(int input) {
-    const int result = written_.empty() ? -1 : written_[static_cast<std::size_t>(input)];
+    const int result = written_.empty() ? -1 : written_[input];
     if (result < 0) return false;
     const int last = ops_.reg(input).last_use, n = static_cast<int>(ops_.operations.size());
-    const int root = ops_.root_of(ops_.origin(s_.results[static_cast<std::size_t>(result)].from));
+    const int root = ops_.root_of(ops_.origin(s_.results[result].from));
     if (ops_.reg(root).result != result) return last == n;  // stored after all operations
     int first = 0;
-    while (first < n && ops_.root_of(ops_.operations[static_cast<std::size_t>(first)].dst) != root) ++first;
+    while (first < n && ops_.root_of(ops_.operations[first].dst) != root) ++first;
     if (last != first) return last > first;
-    const RowOperation& writer = ops_.operations[static_cast<std::size_t>(first)];
+    const RowOperation& writer = ops_.operations[first];
     return !writer.in_place || writer.dst != root;
   }
 
@@ -199,7 +198,7 @@ class RowCompiler {
     };
     const auto adds_up_rows = [&](const RowOperation& o) {
       const int result = ops_.reg(o.dst).result;
-      return o.op == Op::reduce_sum && result != k_never && s_.results[static_cast<std::size_t>(result)].sums &&
+      return o.op == Op::reduce_sum && result != k_never && s_.results[result].sums &&
              ops_.reg(o.dst).columns == t_.columns_;
     };
     for (const RowOperation& o : ops_.operations) {
@@ -226,10 +225,7 @@ class RowCompiler {
     }
   }
   void place_destination(RowRegister& dst, const RowOperation& operation, int o) {
-    if (dst.result != k_never) {
-      const auto k = static_cast<std::size_t>(dst.result);
-      return place_in_memory(dst, s_.inputs.size() + k, k_never, dst.result);
-    }
+    if (dst.result != k_never) return place_in_memory(dst, s_.inputs.size() + dst.result, k_never, dst.result);
     for (int k = 0; k < operation.n && operation.in_place; ++k) {
       RowRegister& r = ops_.reg(ops_.root_of(operation.operands[k]));
       const bool same = r.columns == dst.columns && element_bytes(r.dtype) == element_bytes(dst.dtype);
@@ -262,17 +258,16 @@ class RowCompiler {
     const Index values = rounded(rows * 8), first_value = tiles_.end() * rows;
     Index end = first_value + n_values_ * values;
     for (RowRegister& r : ops_.registers) {
-      if (r.home == Home::tile) t_.locations_[static_cast<std::size_t>(r.location)].offset = r.row_offset * rows;
-      if (r.home == Home::row_values)
-        t_.locations_[static_cast<std::size_t>(r.location)].offset = first_value + r.row_offset * values;
+      if (r.home == Home::tile) t_.locations_[r.location].offset = r.row_offset * rows;
+      if (r.home == Home::row_values) t_.locations_[r.location].offset = first_value + r.row_offset * values;
     }
     const Index widest = std::max(rows, t_.block_columns_ > 0 ? t_.block_columns_ : t_.columns_);
     for (RowProgram::Fill& fill : t_.fills_) {
       fill.n = widest;
-      t_.locations_[static_cast<std::size_t>(fill.location)].offset = end;
+      t_.locations_[fill.location].offset = end;
       end += rounded(widest * element_bytes(fill.dtype));
     }
-    t_.places_offset_ = static_cast<std::size_t>(end);
+    t_.places_offset_ = end;
     t_.scratch_bytes_ = t_.places_offset_ + t_.locations_.size() * sizeof(std::byte*);
     for (const RowOperation& o : ops_.operations) t_.steps_.push_back(step_of(o));
     for (const Moved& m : loads_) t_.loads_.push_back(copy_of(m));

@@ -90,12 +90,12 @@ struct RowProgram::Run {
     for (std::size_t i = 0; i < at.size(); ++i)
       if (p.locations_[i].input < 0 && p.locations_[i].result < 0) at[i] = scratch + p.locations_[i].offset;
     for (const Fill& f : p.fills_) {
-      std::byte* const to = at[static_cast<std::size_t>(f.location)];
+      std::byte* const to = at[f.location];
       if (f.input < 0) {
         fill_row_constant(to, f.dtype, f.value, f.n);
         continue;
       }
-      const auto* from = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(f.input)]);
+      const auto* from = static_cast<const std::byte*>(inputs[f.input]);
       switch (dtype_bytes(f.dtype)) {
         case 1: fill_from<std::uint8_t>(to, from, f.n); break;
         case 2: fill_from<std::uint16_t>(to, from, f.n); break;
@@ -110,7 +110,7 @@ struct RowProgram::Run {
     const Index sum = row / program.sum_rows_;
     const bool begins = row % program.sum_rows_ == 0;
     std::array<Index, Shape::k_max_rank> index{};
-    for (auto d = static_cast<std::size_t>(program.rank_); d-- > 0;) {
+    for (std::size_t d = program.rank_; d-- > 0;) {
       index[d] = d == 0 ? row : row % program.dims_[d];
       row /= program.dims_[d];
     }
@@ -118,22 +118,21 @@ struct RowProgram::Run {
       const Location& location = program.locations_[i];
       if (location.input < 0 && location.result < 0) continue;
       if (location.sum_bytes > 0) {
-        at[i] = static_cast<std::byte*>(results[static_cast<std::size_t>(location.result)]) + sum * location.sum_bytes;
+        at[i] = static_cast<std::byte*>(results[location.result]) + sum * location.sum_bytes;
         if (begins) std::fill_n(at[i], location.sum_bytes, std::byte{0});
         continue;
       }
       Index offset = 0;
-      const auto rank = static_cast<std::size_t>(program.rank_);
+      const std::size_t rank = program.rank_;
       for (std::size_t d = 0; d < rank; ++d) offset += index[d] * location.strides[d];
       auto* base = location.input >= 0
-                       ? const_cast<std::byte*>(
-                             static_cast<const std::byte*>(inputs[static_cast<std::size_t>(location.input)]))
-                       : static_cast<std::byte*>(results[static_cast<std::size_t>(location.result)]);
+                       ? const_cast<std::byte*>(static_cast<const std::byte*>(inputs[location.input]))
+                       : static_cast<std::byte*>(results[location.result]);
       at[i] = base + offset;
     }
   }
   std::byte* place(const Operand& operand, Index column = 0) const {
-    return at[static_cast<std::size_t>(operand.location)] + operand.offset + column * operand.column_bytes;
+    return at[operand.location] + operand.offset + column * operand.column_bytes;
   }
   void copy_block(const Copy& c, bool load, Index rows) const {
     const auto all = [&](const Operand& to, Index to_column, const Operand& from, Index from_column) {
@@ -183,7 +182,7 @@ void RowProgram::run(std::span<const void* const> inputs, std::span<void* const>
   const Range mine{sums.begin * sum_rows_, sums.end * sum_rows_};
   if (mine.empty()) return;
   Run run(*this, inputs, results, scratch);
-  const Index inner = dims_[static_cast<std::size_t>(rank_ - 1)];
+  const Index inner = dims_[rank_ - 1];
   for (Index row = mine.begin; row < mine.end;) {
     Index end = std::min(mine.end, (row / inner + 1) * inner);
     if (sum_rows_ > 1) end = std::min(end, (row / sum_rows_ + 1) * sum_rows_);

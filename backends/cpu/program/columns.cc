@@ -52,7 +52,7 @@ struct OwnOperand {
 };
 OwnOperand own_operand(const Strided& operand, const Shape& shape, Range units) {
   const Index size = element_bytes(operand.dtype);
-  const auto last = static_cast<std::size_t>(shape.rank() - 1);
+  const std::size_t last = shape.rank() - 1;
   const Index width = units.end - units.begin;
   Index skip = units.begin * operand.strides[last];
   Strides strides = operand.strides;
@@ -60,19 +60,19 @@ OwnOperand own_operand(const Strided& operand, const Shape& shape, Range units) 
     skip = operand.apart_groups * rows_of(shape) * units.begin + operand.group * width;
     strides = dense_strides(shape.with(shape.rank() - 1, operand.apart_groups * width));
   }
-  return {{operand.ref.base, operand.ref.offset + static_cast<std::size_t>(skip * size)}, strides};
+  return {{operand.ref.base, operand.ref.offset + skip * size}, strides};
 }
 
 Access access_of(const Strided& operand, const Shape& shape, bool writes) {
   const Index size = element_bytes(operand.dtype), units = last_of(shape);
   if (operand.apart_groups > 0) {
-    const auto bytes = static_cast<std::size_t>(operand.apart_groups * shape.elements() * size);
+    const std::size_t bytes = operand.apart_groups * shape.elements() * size;
     return {operand.ref, bytes, {units, static_cast<Index>(operand.ref.offset), size, true}, writes};
   }
   Index reach = 1;
   bool by_units = true;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    const Index stride = operand.strides[static_cast<std::size_t>(axis)];
+    const Index stride = operand.strides[axis];
     reach += (shape[axis] - 1) * stride;
     if (shape[axis] == 1) continue;
     by_units = by_units && (axis + 1 == shape.rank() ? stride == 1 : stride % units == 0);
@@ -113,7 +113,7 @@ class OwnPrograms {
   }
 
   void run(const Frame& frame, const Worker& worker) {
-    Own& own = parts_[static_cast<std::size_t>(worker.index)];
+    Own& own = parts_[worker.index];
     for (std::size_t i = 0; i < own.in.size(); ++i) own.in[i] = own.inputs[i].in(frame);
     for (std::size_t k = 0; k < own.out.size(); ++k) own.out[k] = own.results[k].in(frame);
     own.program->run(own.in, own.out, Worker{}, frame.rows);
@@ -191,10 +191,10 @@ class ColumnCopies : public Call {
 // Returns the place of a slice's elements in its source.
 Ref slice_ref(const PlanView& view, const Node& slice) {
   const ValueId whole = slice.inputs[0];
-  const auto axis = static_cast<std::size_t>(slice.attributes.get<Index>("axis"));
+  const std::size_t axis = slice.attributes.get<Index>("axis");
   const Index skip = slice.attributes.get<Index>("start") * view.strides(whole)[axis];
   const Ref ref = view.ref(whole);
-  return {ref.base, ref.offset + static_cast<std::size_t>(skip * element_bytes(slice.outputs[0].dtype))};
+  return {ref.base, ref.offset + skip * element_bytes(slice.outputs[0].dtype)};
 }
 bool is_view(const PlanView& view, std::int32_t slice) {
   return view.ref({slice, 0}) == slice_ref(view, view.graph().node(slice));
@@ -202,7 +202,7 @@ bool is_view(const PlanView& view, std::int32_t slice) {
 
 bool same_places(const Shape& shape, const Strides& a, const Strides& b) {
   for (int axis = 0; axis < shape.rank(); ++axis)
-    if (shape[axis] != 1 && a[static_cast<std::size_t>(axis)] != b[static_cast<std::size_t>(axis)]) return false;
+    if (shape[axis] != 1 && a[axis] != b[axis]) return false;
   return true;
 }
 
@@ -239,8 +239,7 @@ ColumnSplit::ColumnSplit(const PlanView& view, const ScanForm& form)
   for (std::size_t i = 0; i < splits_.size(); ++i)
     splits_[i] = is_pointwise(view, graph.nodes()[i]) || is_concat_of_equals(view, graph.nodes()[i]);
   for (const ScanForm::Product& product : form.products)
-    if (is_packed_matmul(view, product.node, form))
-      products_[static_cast<std::size_t>(product.node)] = product_of(product);
+    if (is_packed_matmul(view, product.node, form)) products_[product.node] = product_of(product);
 }
 
 ColumnSplit::Product ColumnSplit::product_of(const ScanForm::Product& product) const {
@@ -275,7 +274,7 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
   const int parts = view.parts;
   const auto output = [&](std::int32_t k) {
     const ValueId out{id, k};
-    return Strided{view.ref(out), node.outputs[static_cast<std::size_t>(k)].dtype, view.strides(out)};
+    return Strided{view.ref(out), node.outputs[k].dtype, view.strides(out)};
   };
   if (node.op == Op::slice) {
     if (is_view(view, id)) return nullptr;
@@ -294,7 +293,7 @@ std::unique_ptr<Call> make_column_call(const PlanView& view, std::int32_t id, co
       const Shape& piece = view.graph().type(node.inputs[i]).shape;
       const Strided from = operand_of(view, split, node.inputs[i], piece);
       Strided there = to;
-      there.ref.offset += i * static_cast<std::size_t>(last_of(piece) * element_bytes(to.dtype));
+      there.ref.offset += i * last_of(piece) * element_bytes(to.dtype);
       if (from.apart_groups == 0 && from.ref == there.ref && same_places(piece, from.strides, there.strides))
         continue;  // written in place
       copies->add(piece, from, there);

@@ -25,9 +25,9 @@ class ColumnSplit {
     std::int64_t units = 0, groups = 1;
     bool apart = false;  // the columns of each worker side by side; otherwise one group in the normal layout
   };
-  bool splits(std::int32_t node) const { return splits_[static_cast<std::size_t>(node)]; }  // pointwise nodes
+  bool splits(std::int32_t node) const { return splits_[node]; }  // pointwise nodes
   const Product& product(std::int32_t node) const {
-    return products_[static_cast<std::size_t>(node)];
+    return products_[node];
   }  // units 0: none
 
  private:

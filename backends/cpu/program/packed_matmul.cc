@@ -9,7 +9,7 @@ namespace {
 
 using Index = std::int64_t;
 
-std::size_t bytes_of(DType dtype, Index elements) { return static_cast<std::size_t>(elements) * dtype_bytes(dtype); }
+std::size_t bytes_of(DType dtype, Index elements) { return elements * dtype_bytes(dtype); }
 
 Matmul columns_of(Matmul matmul, const ColumnSplit::Product& split, Range units) {
   matmul.n = split.groups * (units.end - units.begin);
@@ -32,7 +32,7 @@ PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, int p
       at_(operands),
       packed_(packed_bytes(matmul)),
       scratch_bytes_(aligned(packed_scratch_bytes(matmul))),
-      scratch_(static_cast<std::size_t>(parts) * scratch_bytes_) {}
+      scratch_(parts * scratch_bytes_) {}
 
 PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const ColumnSplit::Product& split, int parts)
     : matmul_(matmul),
@@ -40,7 +40,7 @@ PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const
       split_(split),
       packed_(packed_bytes_of_parts(matmul, split, parts)),
       scratch_bytes_(aligned(packed_scratch_bytes(matmul))),
-      scratch_(static_cast<std::size_t>(parts) * scratch_bytes_) {
+      scratch_(parts * scratch_bytes_) {
   std::size_t packed = 0;
   for (int worker = 0; worker < parts; ++worker) {
     const Range units = units_of(worker, parts, split.units);
@@ -53,7 +53,7 @@ PackedMatmul::PackedMatmul(const Matmul& matmul, const Operands& operands, const
 
 void PackedMatmul::pack(const Frame& frame, const Worker& worker) {
   if (own_.empty()) return run_pack(matmul_, at_.b.in(frame), packed_.data(), worker);
-  const Own& own = own_[static_cast<std::size_t>(worker.index)];
+  const Own& own = own_[worker.index];
   run_pack_columns(matmul_, at_.b.in(frame), split_.groups, own.units, packed_.data() + own.packed);
 }
 
@@ -66,7 +66,7 @@ void PackedMatmul::run(const Frame& frame, const Worker& worker) {
     if (epilogue_) epilogue_->resolve(frame, worker).run(block);
     return;
   }
-  const Own& own = own_[static_cast<std::size_t>(worker.index)];
+  const Own& own = own_[worker.index];
   run_packed(first_rows(own.matmul, rows), at_.a.in(frame), packed_.data() + own.packed, at_.c.in(frame) + own.c,
              Worker{}, scratch);
 }

@@ -46,7 +46,7 @@ class PackedMatmul final : public Call {
   std::size_t scratch_bytes_;  // per worker
   Bytes scratch_;
   std::byte* scratch_of(const Worker& worker) {
-    return scratch_.data() + static_cast<std::size_t>(worker.index) * scratch_bytes_;
+    return scratch_.data() + worker.index * scratch_bytes_;
   }
 };
 

@@ -12,7 +12,7 @@ Ref PlanView::ref(const Storage& s) const {
   const auto n_inputs = static_cast<std::uint32_t>(graph().inputs().size());
   switch (s.place) {
     case Storage::Place::arena: return {k_arena, s.offset};
-    case Storage::Place::constant: return {k_constants, constant_offsets[static_cast<std::size_t>(s.index)] + s.offset};
+    case Storage::Place::constant: return {k_constants, constant_offsets[s.index] + s.offset};
     case Storage::Place::input: return {k_first_input + index, s.offset};
     case Storage::Place::output: return {k_first_input + n_inputs + index, s.offset};
     case Storage::Place::none: break;
@@ -41,7 +41,7 @@ Strides PlanView::strides(const ValueId& id, const Shape& to) const {
   Strides result{};
   const int missing = to.rank() - from.rank();
   for (int d = 0; d < from.rank(); ++d)
-    if (from[d] != 1) result[static_cast<std::size_t>(d + missing)] = own[static_cast<std::size_t>(d)];
+    if (from[d] != 1) result[d + missing] = own[d];
   return result;
 }
 
@@ -54,16 +54,14 @@ std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t id) {
     const Strides strides = view.strides(value);
     std::int64_t reach = shape.elements() > 0 ? 1 : 0;
     for (int axis = 0; axis < shape.rank() && reach > 0; ++axis)
-      reach += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
-    accesses.push_back(
-        {view.ref(value), static_cast<std::size_t>(reach) * dtype_bytes(view.graph().type(value).dtype), {}, writes});
+      reach += (shape[axis] - 1) * strides[axis];
+    accesses.push_back({view.ref(value), reach * dtype_bytes(view.graph().type(value).dtype), {}, writes});
   };
   for (const ValueId& input : node.inputs)
     if (view.graph().node(input.node).op != Op::constant) add(input, false);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) add({id, static_cast<std::int32_t>(k)}, true);
-  const auto i = static_cast<std::size_t>(id);
-  if (view.plan.scratch_bytes[i] > 0)
-    accesses.push_back({{k_arena, view.plan.scratch_offset[i]}, view.plan.scratch_bytes[i], {}, true});
+  if (view.plan.scratch_bytes[id] > 0)
+    accesses.push_back({{k_arena, view.plan.scratch_offset[id]}, view.plan.scratch_bytes[id], {}, true});
   return accesses;
 }
 

@@ -35,7 +35,7 @@ struct PlanView {
   bool whole = false;                              // not the body of a scan
   const Graph& graph() const { return *plan.graph; }
   const Storage& storage(const ValueId& id) const {
-    return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return plan.storage[id.node][id.output];
   }
   Ref ref(const ValueId& id) const { return ref(storage(id)); }
   Ref ref(const Storage& storage) const;

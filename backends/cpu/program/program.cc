@@ -18,22 +18,22 @@ namespace {
 
 const Tensor& constant_of(const Node& node) { return *node.attributes.get<std::shared_ptr<const Tensor>>("value"); }
 
-constexpr std::size_t k_nowhere = static_cast<std::size_t>(-1);
+constexpr std::size_t k_nowhere = -1;
 
 // Returns the nodes of a packed scan's body that depend on states or sequences of rows.
 std::vector<bool> what_has_rows(const Graph& body, const ScanLayout& scan) {
-  const auto n_row_inputs = static_cast<std::size_t>(scan.n_states + scan.n_sequences);
+  const std::size_t n_row_inputs = scan.n_states + scan.n_sequences;
   std::vector<bool> has_rows(body.nodes().size(), false);
   if (body.outputs().empty()) return has_rows;
   const Shape& rows = body.type(body.outputs()[0].value).shape;
   for (std::size_t i = 0; i < n_row_inputs && rows.rank() > 0; ++i) {
     const ValueId id = body.inputs()[i].value;
     const Shape& shape = body.type(id).shape;
-    has_rows[static_cast<std::size_t>(id.node)] = shape.rank() > 0 && shape[0] == rows[0];
+    has_rows[id.node] = shape.rank() > 0 && shape[0] == rows[0];
   }
   for (std::size_t i = 0; i < has_rows.size(); ++i)
     for (const ValueId& id : body.nodes()[i].inputs)
-      has_rows[i] = has_rows[i] || has_rows[static_cast<std::size_t>(id.node)];
+      has_rows[i] = has_rows[i] || has_rows[id.node];
   return has_rows;
 }
 
@@ -45,9 +45,9 @@ std::vector<bool> constants_in_block(const Plan& plan) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto inputs = std::span(graph.nodes()[i].inputs);
     const bool packed = is_constant_matmul(plan, static_cast<std::int32_t>(i));
-    for (const ValueId& id : packed ? inputs.first(1) : inputs) wanted[static_cast<std::size_t>(id.node)] = true;
+    for (const ValueId& id : packed ? inputs.first(1) : inputs) wanted[id.node] = true;
   }
-  for (const NamedValue& output : graph.outputs()) wanted[static_cast<std::size_t>(output.value.node)] = true;
+  for (const NamedValue& output : graph.outputs()) wanted[output.value.node] = true;
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && graph.nodes()[i].op == Op::constant;
   return wanted;
 }
@@ -198,7 +198,6 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
   const int n_states = scan.layout().n_states;
   const auto split = scan.by_columns() ? std::make_unique<ColumnSplit>(view, scan.form) : nullptr;
   const std::vector<ProductGroup> groups = product_groups(graph);
-  const auto at = [](std::int32_t node) { return static_cast<std::size_t>(node); };
   std::vector<std::vector<Access>> accesses;
   const auto add = [&](Step step, std::vector<Access> all) {
     std::vector<Access> own = step.call->accesses();
@@ -211,7 +210,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     if (!is_constant_matmul(view.plan, i) && is_packed_matmul(view, i, scan.form)) {
       auto product = make_packed_matmul(view, i, split.get());
       if (!split) group = group_at(view, groups, i, static_cast<std::int32_t>(graph.nodes().size()));
-      const bool same_rows = group && has_rows[at(i)] == has_rows[at(group->epilogue)];
+      const bool same_rows = group && has_rows[i] == has_rows[group->epilogue];
       if (auto epilogue = same_rows ? block_epilogue(view, *group) : std::nullopt) product->add(std::move(*epilogue));
       else group = nullptr;
       scan.packed.push_back(product.get());
@@ -223,7 +222,7 @@ void Program::add_body(const PlanView& view, const ScanBody& scan) {
     }
     if (!call) continue;
     Step step = step_of(view, i, std::move(call));
-    step.has_rows = has_rows[at(i)];
+    step.has_rows = has_rows[i];
     step.predicted_ns = view.predicted->call_ns(i, share, scan.sharers) + barrier_ns(view.state.machine, view.parts);
     if (group) add_epilogue(step, view, *group, share, scan.sharers);
     add(std::move(step), accesses_of_node(view, i));

@@ -61,8 +61,7 @@ void Device::choose(int index, bool turns) {
   minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   limits_.arch = major * 10 + minor;
   limits_.multiprocessors = std::max(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), 1);
-  limits_.shared_bytes =
-      static_cast<std::size_t>(std::max(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN), 48 << 10));
+  limits_.shared_bytes = std::max(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN), 48 << 10);
   limits_.has_pools = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
   check(f_.DeviceTotalMem(&limits_.memory, device_), "cuDeviceTotalMem");
   int compiler_major = 0, compiler_minor = 0;

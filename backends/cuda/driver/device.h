@@ -28,8 +28,8 @@ struct Limits {
 
 class Device {
  public:
-  // Throws Error(device) when there is none of that index, or the driver is too old. Of `turns`, indices go round the
-  // devices.
+  // Throws Error(device) if there is none of that index, or the driver is too old. With `turns`, indices beyond the
+  // last device start again at the first.
   explicit Device(int index, bool turns = false);
   ~Device();
   Device(const Device&) = delete;
@@ -42,8 +42,8 @@ class Device {
   void enter() const;
   void check(CUresult result, const std::string& what) const { cuda::check(f_, result, what); }
   void wait() const;
-  // Of several ranks: waits look whether the device is ready, and call `watch` with the seconds they have taken. It may
-  // throw, as the device may wait for a rank that is lost.
+  // With several ranks, waits poll the device and call `watch` with the seconds since they began. It may throw, as the
+  // device may wait for a lost rank.
   using Watch = std::function<void(double seconds)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
 

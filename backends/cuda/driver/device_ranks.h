@@ -46,7 +46,7 @@ class DeviceRanks {
   nccl::Communicator* nccl_ = nullptr;  // null: ended
 };
 
-// Of this process among those of its machine: which of the devices it takes.
+// The index of this process among those of its machine, and thus of its device.
 int rank_on_machine(Communicator& ranks);
 
 }  // namespace unroll::cuda

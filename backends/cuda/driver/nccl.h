@@ -18,7 +18,7 @@ struct Communicator;  // of the library
 struct UniqueId {
   char bytes[128];
 };
-// Of version 2.14; later ones fill in what they know besides.
+// The struct of version 2.14. Later versions fill in their other fields.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef, version = k_oldest_nccl;

@@ -19,7 +19,7 @@ constexpr std::size_t k_longest_log = 2000;
 std::vector<int> supported_architectures(const Functions& f) {
   int n = 0;
   check(f, f.compiler.GetNumSupportedArchs(&n), "nvrtcGetNumSupportedArchs");
-  std::vector<int> list(static_cast<std::size_t>(std::max(n, 0)));
+  std::vector<int> list(std::max(n, 0));
   if (n > 0) check(f, f.compiler.GetSupportedArchs(list.data()), "nvrtcGetSupportedArchs");
   std::sort(list.begin(), list.end());
   return list;

@@ -11,8 +11,8 @@
 
 namespace unroll::cuda {
 
-// What NVRTC compiles for: cubins of a device that it knows, otherwise PTX of the newest architecture that it knows,
-// which the driver compiles.
+// The target of NVRTC: cubins of a known device, otherwise PTX of the newest known architecture, which the driver
+// compiles.
 struct Target {
   std::string option;  // "--gpu-architecture=sm_90"
   bool is_ptx = false;
@@ -34,7 +34,7 @@ class Module {
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
-  CUfunction kernel(int number) const { return kernels_[static_cast<std::size_t>(number)]; }
+  CUfunction kernel(int number) const { return kernels_[number]; }
 
  private:
   const Device& device_;

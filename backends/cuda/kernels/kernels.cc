@@ -23,9 +23,9 @@ std::string filled(std::string_view text, std::initializer_list<std::pair<const 
   return result;
 }
 
-std::string memory_type(DType dtype) { return std::string(common::memory_type(Dialect::cuda, dtype)); }
+using common::memory_type;
 // In which a sum is computed.
-std::string sum_type(DType dtype) { return std::string(common::register_type(Dialect::cuda, sum_dtype(dtype))); }
+std::string sum_type(DType dtype) { return common::register_type(sum_dtype(dtype)); }
 // A function from an element to that type, and back.
 std::string load(DType dtype) {
   return dtype == DType::bf16 ? "unroll_from_bf16" : dtype == DType::f16 ? "unroll_from_f16" : "";
@@ -139,7 +139,7 @@ struct Tile {
   int threads() const { return height / own * (width / own); }
 };
 constexpr Tile k_large{64, 64, 4, 16}, k_small{16, 32, 2, 32};
-// Of a product with few large tiles, small ones keep more multiprocessors busy.
+// If a product has few large tiles, small ones keep more multiprocessors busy.
 Tile tile_of(const device::ProductShape& s) { return s.m >= 64 && s.n >= 64 && s.m * s.n >= 65536 ? k_large : k_small; }
 std::int64_t tiles(const device::ProductShape& s, const Tile& t) {
   std::int64_t n = (s.m + t.height - 1) / t.height * ((s.n + t.width - 1) / t.width);
@@ -283,7 +283,7 @@ int Kernels::add_loop(const std::string& text, bool has_rows, bool is_resident) 
 }
 std::string Kernels::source() const {
   std::string text = common::print_prelude(Dialect::cuda).append(k_offset);
-  if (has_rows_) text += common::print_row_prelude(Dialect::cuda);
+  if (has_rows_) text += common::print_row_prelude();
   if (has_loops_) text += loop_prelude();
   if (has_resident_) text += resident_prelude();
   if (has_wgmma_) text += wgmma_prelude();
@@ -327,8 +327,7 @@ Printed print_product(const ProductForm& form, const ProductSizes& sizes) {
                                               {"THREADS", n(tile.threads())}});
   const std::int64_t parts = std::max<std::int64_t>(1, (s.k + sizes.part - 1) / std::max<std::int64_t>(sizes.part, 1));
   const auto threads = static_cast<unsigned>(tile.threads());
-  const std::size_t shared = static_cast<std::size_t>(tile.depth * (tile.height + tile.width + 2)) *
-                             dtype_bytes(sum_dtype(form.operands));
+  const std::size_t shared = tile.depth * (tile.height + tile.width + 2) * dtype_bytes(sum_dtype(form.operands));
   return {text, all, static_cast<std::uint64_t>(tiles(s, tile) * parts), threads, {shared, threads}};
 }
 

@@ -15,13 +15,13 @@
 
 namespace unroll::cuda {
 
-// Where the parameters of a kernel begin, and the last one.
+// The text before the parameters of a kernel, and the last parameter.
 inline constexpr std::string_view k_kernel_head = "extern \"C\" __global__ void KERNEL(",
                                   k_kernel_last = "KERNEL_sizes n)";
 // Every `from` in the text becomes `to`.
 std::string replaced(std::string text, std::string_view from, std::string_view to);
 
-// What a kernel needs of the block that runs it, where it is a part of another kernel (WholeLoop).
+// Requirements of a kernel on its block, if it is a part of another kernel (WholeLoop).
 struct BlockNeeds {
   std::size_t shared_bytes = 0;
   unsigned threads = 0;      // exactly so many; 0: any number
@@ -37,8 +37,8 @@ class Kernels {
   int add_loop(const std::string& text, bool has_rows, bool is_resident);
   bool has_rows() const { return has_rows_; }
   int count() const { return static_cast<int>(all_.size()); }
-  const std::string& text(int kernel) const { return all_[static_cast<std::size_t>(kernel)].text; }
-  const BlockNeeds& needs(int kernel) const { return all_[static_cast<std::size_t>(kernel)].needs; }
+  const std::string& text(int kernel) const { return all_[kernel].text; }
+  const BlockNeeds& needs(int kernel) const { return all_[kernel].needs; }
   std::string source() const;
   static std::string name(int kernel) { return "k" + std::to_string(kernel); }
 
@@ -99,13 +99,8 @@ DType sum_dtype(DType dtype);  // f32 for 16 bits
 std::string for_live_rows(std::string text, const std::vector<std::int64_t>& moves, std::int64_t items);
 // Operands batch_sizes, live [steps, 2].
 Printed print_live_rows(std::int64_t steps, std::int64_t batch);
-// Operands live, the first states, both copies, the last states.
-struct FinalStates {
-  std::int64_t elements, row_elements, steps;
-  std::int64_t apart;  // elements between the copies
-  bool reverse;
-};
-Printed print_final_states(DType dtype, const FinalStates& sizes);
+// Operands and sizes: device::Lowering::FinalState.
+Printed print_final_states(DType dtype, const std::vector<std::int64_t>& sizes);
 
 // Operands rows, matrix: its rows from rows[0] on become zero.
 struct MatrixRows {

@@ -9,7 +9,7 @@ namespace unroll::cuda {
 
 namespace {
 
-// Of each step its rows, cut to 0 .. batch, and those of all earlier steps. Sizes: steps, batch.
+// The rows of each step, cut to 0 .. batch, and those of all earlier steps. Sizes: steps, batch.
 constexpr std::string_view k_live_rows = R"(struct KERNEL_sizes { long long sizes[2]; };
 extern "C" __global__ void KERNEL(const int* batch_sizes, int* live, KERNEL_sizes n) {
   const int steps = int(n.sizes[0]), batch = int(n.sizes[1]), all = int(gridDim.x * blockDim.x);
@@ -58,7 +58,7 @@ extern "C" __global__ void KERNEL(const int* rows, TYPE* x, KERNEL_sizes n) {
 }  // namespace
 
 Printed print_zero_tail(DType dtype, const MatrixRows& m) {
-  const std::string type(common::memory_type(common::Dialect::cuda, dtype));
+  const std::string type = common::memory_type(dtype);
   return {replaced(std::string(k_zero_tail), "TYPE", type),
           {m.rows, m.columns, m.row_stride, m.column_stride},
           blocks_for(m.rows * m.columns),
@@ -69,11 +69,8 @@ Printed print_live_rows(std::int64_t steps, std::int64_t batch) {
   return {std::string(k_live_rows), {steps, batch}, blocks_for(steps), k_threads};
 }
 
-Printed print_final_states(DType dtype, const FinalStates& s) {
-  const std::string type(common::memory_type(common::Dialect::cuda, dtype));
-  return {replaced(std::string(k_final_states), "TYPE", type),
-          {s.elements, s.row_elements, s.steps, s.apart, s.reverse},
-          blocks_for(s.elements),
+Printed print_final_states(DType dtype, const std::vector<std::int64_t>& sizes) {
+  return {replaced(std::string(k_final_states), "TYPE", common::memory_type(dtype)), sizes, blocks_for(sizes[0]),
           k_threads};
 }
 

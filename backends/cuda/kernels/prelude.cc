@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of loops that are one kernel, and of resident ones. P has the constants of a product (print_product.cc).
-// What only a device has is inline PTX, which tests on the host replace.
+// Instructions of the device are inline PTX, which tests on the host replace.
 #include <string_view>
 
 #include "backends/cuda/kernels/prelude.h"
@@ -89,7 +89,7 @@ __device__ inline unsigned unroll_to_tf32(float x) {  // to nearest, ties to eve
   const unsigned bits = unroll_bits(x);
   return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
 }
-// Of two operands the first is the lower half.
+// The first operand is the lower half.
 __device__ inline unsigned unroll_pair(unsigned low, unsigned high) { return low | high << 16; }
 // Neighboring terms of a row of the state, as operands of tensor cores.
 template <class P>
@@ -192,7 +192,7 @@ __device__ inline void unroll_load_columns(const float* w, int first_unit) {
 }
 )";
 
-// Of a warp, for its slice of the terms and ROWS rows from `tile` on, to float [SLICES][ROWS][PITCH].
+// Sums of a warp, for its slice of the terms and ROWS rows from `tile` on, to float [SLICES][ROWS][PITCH].
 constexpr std::string_view k_sums = R"(
 template <class P, class Rows, class Weights>
 __device__ __forceinline__ void unroll_tensor_sums(const Rows& a, const Weights& weights, float* to, int tile,
@@ -272,7 +272,7 @@ __device__ __forceinline__ void unroll_fma_sums(const Rows& a, float* to, int ti
       *(float4*)(to + row * P::PITCH + (quad + j * P::LANES) * 4) = x;
     }
 }
-// What the slices have of an element, in their order.
+// Adds the sums of the slices for an element, in their order.
 template <class P>
 __device__ inline float unroll_add_slices(const float* at) {
   float sum = at[0];

@@ -5,10 +5,10 @@
 
 namespace unroll::cuda {
 
-// What a module with loops that are one kernel begins with: the waits of their blocks.
+// Start of a module with loops that are one kernel: the waits of their blocks.
 std::string loop_prelude();
 
-// What a module with resident loops has behind it: tensor cores, clusters and shared memory in inline PTX, loads of
+// Continuation in a module with resident loops: tensor cores, clusters and shared memory in inline PTX, loads of
 // weights, and the sums of products.
 std::string resident_prelude();
 

@@ -10,9 +10,9 @@ namespace unroll::cuda {
 
 namespace {
 
-// PTX ISA, "wgmma.mma_async". Of the descriptor without swizzle, in units of 16 bytes: the address from bit 0, from bit
-// 16 the distance of core matrices along k, from bit 32 that along rows of the state. What threads have stored counts
-// for wgmma, which reads by another proxy, behind a proxy fence. Results may be touched behind the wait only.
+// PTX ISA, "wgmma.mma_async". The descriptor without swizzle, in units of 16 bytes: the address from bit 0, from bit 16
+// the distance of core matrices along k, from bit 32 that along rows of the state. wgmma reads by another proxy, so
+// stores of threads need a proxy fence before it. Results may be touched after the wait only.
 constexpr std::string_view k_wgmma = R"CUDA(
 #ifndef UNROLL_SHIM
 __device__ inline unsigned long long unroll_describe(const char* at, int next_k, int next_rows) {
@@ -53,7 +53,7 @@ UNROLL_WGMMA_OF(f16)
 #endif
 )CUDA";
 
-// Of 64 weights by 16 terms a warp holds 16 rows, as for mma.sync (PTX ISA, "wgmma m64nNk16", A): thread 4g + q has
+// A warp holds 16 rows of 64 weights by 16 terms, as for mma.sync (PTX ISA, "wgmma m64nNk16", A): thread 4g + q has
 // rows g and g + 8, and of each the terms 2q, 2q + 1, 2q + 8, 2q + 9. Two warpgroups share the terms.
 constexpr std::string_view k_wgmma_sums = R"CUDA(
 template <class P, class T>

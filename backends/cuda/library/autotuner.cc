@@ -42,7 +42,7 @@ class TimedEvent {
   CUevent event_ = nullptr;
 };
 
-// How a trial is run after it has run once.
+// A trial that has run once, and runs again.
 struct RunnableTrial {
   bool runs;
   std::function<void()> enqueue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which algorithm of a library runs an operation: measured once on a device, then kept in a file, so that later
-// processes have the same one and the same bits.
+// Choice of a library's algorithm for an operation. It is measured once on a device, then kept in a file, so that later
+// processes have the same algorithm and the same bits.
 #pragma once
 
 #include <cstdint>

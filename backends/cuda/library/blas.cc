@@ -62,20 +62,21 @@ blas::Type type_of(DType dtype) {
 }
 
 // A matrix [rows, columns] of ours with these strides, as the library sees its transpose: columns x rows, by columns.
-struct Stored {
-  std::int64_t rows, columns, leading;  // as it lies in memory, by columns
-  bool transposed;                      // to become our transpose
-};
-std::optional<Stored> stored(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
+std::optional<BlasMatrix> stored(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
   // With one row or column, its stride may be anything.
   const bool by_rows = column == 1 || columns == 1, by_columns = row == 1 || rows == 1;
-  if (by_rows && (rows == 1 || row >= columns)) return Stored{columns, rows, std::max(row, columns), false};
-  if (by_columns && (columns == 1 || column >= rows)) return Stored{rows, columns, std::max(column, rows), true};
+  if (by_rows && (rows == 1 || row >= columns)) return BlasMatrix{columns, rows, std::max(row, columns), false};
+  if (by_columns && (columns == 1 || column >= rows)) return BlasMatrix{rows, columns, std::max(column, rows), true};
   return std::nullopt;
 }
 
 bool runs(const blas::Heuristic& proposal) {
   return proposal.state == Status::success && proposal.workspace_bytes <= k_blas_workspace;
+}
+
+template <class T>
+std::string word(T number) {
+  return ' ' + std::to_string(number);
 }
 
 blas::Epilogue epilogue_of(const BlasExtras& extras) {
@@ -167,6 +168,25 @@ std::optional<blas::Heuristic> BlasProduct::checked(const blas::Algorithm& algor
   return runs(result) ? std::optional(result) : std::nullopt;
 }
 
+void BlasProduct::lay_out(blas::Layout*& layout, DType dtype, const BlasMatrix& m, const device::Axes& batch,
+                          int operand) {
+  const BlasFunctions& f = library_->f;
+  check(f.MatrixLayoutCreate(&layout, type_of(dtype), m.rows, m.columns, m.leading), "MatrixLayoutCreate");
+  key_ += ", matrix" + word(static_cast<int>(type_of(dtype))) + word(m.rows) + word(m.columns) + word(m.leading);
+  std::int64_t elements = (m.columns - 1) * m.leading + m.rows;
+  if (!batch.sizes.empty()) {
+    const auto count = static_cast<std::int32_t>(batch.sizes[0]);
+    const std::int64_t stride = batch.strides[operand][0];
+    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_count, &count, sizeof count),
+          "MatrixLayoutSetAttribute");
+    check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_stride, &stride, sizeof stride),
+          "MatrixLayoutSetAttribute");
+    key_ += word(count) + word(stride);
+    elements += (count - 1) * stride;
+  }
+  extents_[operand] = {elements * dtype_bytes(dtype), dtype_bytes(dtype)};
+}
+
 Blas::Blas() {
   const auto library = std::make_shared<BlasLibrary>();
   library->f = open_blas();
@@ -202,33 +222,13 @@ std::shared_ptr<const BlasProduct> Blas::product(const ProductForm& form, const 
   if (has_epilogue) made->set(blas::OperationAttribute::epilogue, epilogue_of(extras));
   // Proposals depend on the alignment of the bias: any address will do that run() may get.
   if (extras.bias) made->set(blas::OperationAttribute::bias, reinterpret_cast<const void*>(k_bias_alignment));
-  const auto word = [](auto number) { return ' ' + std::to_string(number); };
   made->key_ = "cuBLASLt " + std::to_string(f.GetVersion()) + ", compute" + word(static_cast<int>(compute)) +
                ", transposed" + word(b->transposed) + word(a->transposed) + ", epilogue" +
                word(static_cast<std::uint32_t>(epilogue_of(extras)));
-  const auto lay = [&](blas::Layout*& layout, DType dtype, const Stored& s, std::size_t operand) {
-    check(f.MatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(s.rows),
-                               static_cast<std::uint64_t>(s.columns), s.leading),
-          "MatrixLayoutCreate");
-    made->key_ +=
-        ", matrix" + word(static_cast<int>(type_of(dtype))) + word(s.rows) + word(s.columns) + word(s.leading);
-    std::int64_t elements = (s.columns - 1) * s.leading + s.rows;
-    if (!batch.sizes.empty()) {
-      const auto count = static_cast<std::int32_t>(batch.sizes[0]);
-      const std::int64_t stride = batch.strides[operand][0];
-      check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_count, &count, sizeof count),
-            "MatrixLayoutSetAttribute");
-      check(f.MatrixLayoutSetAttribute(layout, blas::LayoutAttribute::batch_stride, &stride, sizeof stride),
-            "MatrixLayoutSetAttribute");
-      made->key_ += word(count) + word(stride);
-      elements += (count - 1) * stride;
-    }
-    made->extents_[operand] = {static_cast<std::size_t>(elements) * dtype_bytes(dtype), dtype_bytes(dtype)};
-  };
-  lay(made->a_, form.operands, *b, 1);
-  lay(made->b_, form.operands, *a, 0);
-  lay(made->c_, form.result, *c, 2);
-  if (extras.bias) made->bias_bytes_ = static_cast<std::size_t>(shape.n) * dtype_bytes(form.result);
+  made->lay_out(made->a_, form.operands, *b, batch, 1);
+  made->lay_out(made->b_, form.operands, *a, batch, 0);
+  made->lay_out(made->c_, form.result, *c, batch, 2);
+  if (extras.bias) made->bias_bytes_ = shape.n * dtype_bytes(form.result);
   std::string ignored;
   const auto aligned = made->algorithm(k_alignment, timing_, made->how_);
   const auto any = made->algorithm(std::min(dtype_bytes(form.operands), dtype_bytes(form.result)), timing_, ignored);

@@ -102,13 +102,18 @@ struct BlasLibrary {
   BlasLibrary& operator=(const BlasLibrary&) = delete;
 };
 
-// What the library does with c before it stores it, element by element.
+// The epilogue of the library, element by element of c.
 struct BlasExtras {
   bool bias = false;  // adds [n], the same in every row, of the dtype of c, at a multiple of k_bias_alignment bytes
   bool relu = false;  // afterwards
   bool tf32 = false;  // the operands are tf32 numbers in f32, whose products tensor cores compute without an error
 };
 inline constexpr std::size_t k_bias_alignment = 16;
+
+struct BlasMatrix {
+  std::int64_t rows, columns, leading;  // as it lies in memory, by columns
+  bool transposed;                      // to become our transpose
+};
 
 // A product of one form and size. The library sees every matrix by columns: c^T [n, m] = b^T a^T. Its bias goes along
 // the rows of a matrix, which are the columns of ours.
@@ -129,7 +134,7 @@ class BlasProduct final : public LibraryCall {
     const Device* device;
     Autotuner* autotuner;  // null: the first proposal is taken
   };
-  // How a, b and c lie in memory: bytes from the first to the last element, and of an element.
+  // Bytes of a, b or c from the first to the last element, and of an element.
   struct Extent {
     std::size_t bytes = 0, element = 1;
   };
@@ -141,9 +146,11 @@ class BlasProduct final : public LibraryCall {
   std::optional<blas::Heuristic> algorithm(std::size_t alignment, const Timing& timing, std::string& how) const;
   std::vector<common::Candidate> timed(const Timing& timing, const std::vector<blas::Heuristic>& proposals,
                                        std::size_t alignment) const;
-  // What the library says of an algorithm that a file has; none: it does not run.
+  // Checks an algorithm from a file; none: it does not run.
   std::optional<blas::Heuristic> checked(const blas::Algorithm& algorithm) const;
   void multiply(std::span<const CUdeviceptr> operands, const blas::Heuristic& algorithm, CUstream stream) const;
+  // Describes operand `operand`: a, b or c.
+  void lay_out(blas::Layout*& layout, DType dtype, const BlasMatrix& matrix, const device::Axes& batch, int operand);
   template <class T>
   void set(blas::OperationAttribute attribute, const T& value) const;
 

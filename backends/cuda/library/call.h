@@ -21,8 +21,8 @@ class LibraryCall {
   virtual void run(std::span<const CUdeviceptr> operands, CUstream stream) const = 0;
 };
 
-// What NVIDIA's guide "Optimizing Recurrent Layers" asks for: tensor cores are fastest where the sizes of products are
-// multiples of 16 bytes, 8 numbers of 16 bits or 4 of tf32. "; faster with multiples of 8: I 100", or nothing.
+// A size in a product. NVIDIA's guide "Optimizing Recurrent Layers": tensor cores are fastest if sizes are multiples of
+// 16 bytes, 8 numbers of 16 bits or 4 of tf32. "; faster with multiples of 8: I 100", or nothing.
 struct NamedSize {
   const char* name;
   std::int64_t size;

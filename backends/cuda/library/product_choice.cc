@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of cuBLASLt's proposals computes a product. Its documentation allows to keep the bytes of an algorithm for the
+// Choice among cuBLASLt's proposals for a product. Its documentation allows to keep the bytes of an algorithm for the
 // same version of the library; MatmulAlgoCheck says whether they are one of this product.
 #include <algorithm>
 #include <charconv>

@@ -19,7 +19,7 @@ using common::Region;
 
 // ---- epilogues
 
-// What a register of an epilogue holds.
+// The value of a register of an epilogue.
 enum class Holds : std::uint8_t { other, product, bias, zero, biased, rectified, biased_rectified };
 
 Holds held(const Instruction& instruction, const std::vector<Holds>& registers) {
@@ -40,7 +40,7 @@ bool is_zero(const Graph& graph, ValueId value) {
   return node.op == Op::constant && node.attributes.get<std::shared_ptr<const Tensor>>("value")->at(0) == 0;
 }
 
-// Of an epilogue with one result that is kept; none: the library has no such epilogue.
+// The library's form of an epilogue with one kept result; none: it has no such form.
 std::optional<BlasExtras> extras_of(const Graph& graph, const Expression& e, const ProductGroup& group,
                                     std::size_t result) {
   using Role = ProductGroup::Role;
@@ -75,17 +75,17 @@ bool overlap(const std::vector<Region>& some, const std::vector<Region>& others)
   return false;
 }
 
-// Whether the product may run where its epilogue stands, and store the epilogue's result while it reads its operands.
+// True if the product may run in place of its epilogue, and store the epilogue's result while it reads its operands.
 bool may_wait(const common::Hazards& hazards, std::int32_t product, std::int32_t epilogue) {
-  const auto task = [&](std::int32_t n) -> const common::Task& { return hazards.tasks[static_cast<std::size_t>(n)]; };
+  const auto task = [&](std::int32_t n) -> const common::Task& { return hazards.tasks[n]; };
   for (std::int32_t n = product + 1; n < epilogue; ++n)
     if (overlap(task(n).writes, task(product).reads) || overlap(task(n).reads, task(product).writes)) return false;
   return !overlap(task(epilogue).writes, task(product).reads);
 }
 
-// Whether the library can read a bias there: dense, at an address that is aligned in every run.
+// True if the library can read a bias there: dense, at an address that is aligned in every run.
 bool is_fit(const Plan& plan, ValueId bias, bool is_body) {
-  const Storage& at = plan.storage[static_cast<std::size_t>(bias.node)][static_cast<std::size_t>(bias.output)];
+  const Storage& at = plan.storage[bias.node][bias.output];
   const bool moves = is_body && at.place != Storage::Place::arena && at.place != Storage::Place::constant;
   return at.strides.empty() && at.offset % k_bias_alignment == 0 && !moves;
 }
@@ -95,7 +95,7 @@ std::optional<BlasGroup> blas_group(const Plan& plan, const ProductGroup& group,
   const Node& node = graph.node(group.epilogue);
   std::optional<std::size_t> kept;
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (plan.storage[static_cast<std::size_t>(group.epilogue)][k].place == Storage::Place::none) continue;
+    if (plan.storage[group.epilogue][k].place == Storage::Place::none) continue;
     if (kept) return std::nullopt;
     kept = k;
   }
@@ -111,7 +111,7 @@ std::optional<BlasGroup> blas_group(const Plan& plan, const ProductGroup& group,
   const auto is_bias = [](const ProductGroup::Operand& operand) { return operand.role == ProductGroup::Role::bias; };
   if (std::count_if(group.operands.begin(), group.operands.end(), is_bias) != 1) return std::nullopt;
   const auto at = std::find_if(group.operands.begin(), group.operands.end(), is_bias) - group.operands.begin();
-  made.bias = node.inputs[static_cast<std::size_t>(at)];
+  made.bias = node.inputs[at];
   const bool has_type = graph.type(made.bias).dtype == node.outputs[*kept].dtype;
   return has_type && is_fit(plan, made.bias, is_body) ? std::optional(made) : std::nullopt;
 }
@@ -131,11 +131,11 @@ bool mentions_tf32(const Graph& graph) {
   });
 }
 
-// Of a node that is no scan, from which of its operands are tf32 numbers; `inputs`: of the graph.
+// Outputs of a node (not a scan) that are tf32 numbers, given those operands; `inputs`: of the graph.
 std::vector<bool> tf32_outputs(const Graph& graph, const Node& node, const std::vector<std::vector<bool>>& values,
                                const std::vector<bool>& inputs) {
   const auto is = [&](const ValueId& id) {
-    return values[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return values[id.node][id.output];
   };
   const auto all = [&](std::size_t first) {
     return std::all_of(node.inputs.begin() + static_cast<std::ptrdiff_t>(first), node.inputs.end(), is);
@@ -155,7 +155,7 @@ std::vector<bool> tf32_outputs(const Graph& graph, const Node& node, const std::
     case Op::input: {
       const auto same = [&](const NamedValue& input) { return &graph.node(input.value.node) == &node; };
       const auto at = std::find_if(graph.inputs().begin(), graph.inputs().end(), same) - graph.inputs().begin();
-      return {static_cast<std::size_t>(at) < inputs.size() && inputs[static_cast<std::size_t>(at)]};
+      return {static_cast<std::size_t>(at) < inputs.size() && inputs[at]};
     }
     case Op::fused:
     case Op::fused_reduction: {
@@ -164,8 +164,7 @@ std::vector<bool> tf32_outputs(const Graph& graph, const Node& node, const std::
       std::vector<std::vector<bool>> inner;
       for (const Node& each : node.body->nodes()) inner.push_back(tf32_outputs(*node.body, each, inner, operands));
       for (const NamedValue& output : node.body->outputs())
-        outputs.push_back(inner[static_cast<std::size_t>(output.value.node)]
-                               [static_cast<std::size_t>(output.value.output)]);
+        outputs.push_back(inner[output.value.node][output.value.output]);
       if (!node.attributes.get_or<Ints>("sums", {}).empty()) outputs.assign(outputs.size(), false);
       return outputs;
     }
@@ -204,8 +203,8 @@ const Tf32Values& Tf32Values::body(std::int32_t scan) const {
 // A state is one where all steps leave one, and the first finds one.
 std::vector<bool> Tf32Values::scan_outputs(const Plan& plan, std::int32_t n) {
   const Node& node = plan.graph->node(n);
-  const Plan& body = *plan.bodies[static_cast<std::size_t>(n)];
-  const auto n_states = static_cast<std::size_t>(scan_layout(node).n_states);
+  const Plan& body = *plan.bodies[n];
+  const std::size_t n_states = scan_layout(node).n_states;
   std::vector<bool> inputs, outputs;
   for (const ValueId& id : node.inputs) inputs.push_back(has(id));
   for (bool changed = true; changed;) {

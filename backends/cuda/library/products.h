@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which products of a plan cuBLASLt computes together with the node behind them, and which in tf32.
+// Products that cuBLASLt computes together with the node after them, and products in tf32.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Tf32Values {
   Tf32Values() = default;  // none
   explicit Tf32Values(const Plan& plan);
   bool has(ValueId value) const {
-    return !values_.empty() && values_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+    return !values_.empty() && values_[value.node][value.output];
   }
   const Tf32Values& body(std::int32_t scan) const;
 

@@ -82,12 +82,12 @@ GradientInputs::GradientInputs(const Node& node, const Recurrent& r) : wanted(r.
   const Ints &d_outputs = node.attributes.get<Ints>("d_outputs"), &d_inputs = node.attributes.get<Ints>("d_inputs");
   const auto n_inputs = static_cast<int>(r.n_inputs), n_cotangents = static_cast<int>(d_outputs.size());
   for (int k = 0; k < n_cotangents; ++k)
-    cotangents[static_cast<std::size_t>(d_outputs[static_cast<std::size_t>(k)])] = n_inputs + k;
+    cotangents[d_outputs[k]] = n_inputs + k;
   for (int k = 0; k < static_cast<int>(r.n_outputs()); ++k)
-    outputs[static_cast<std::size_t>(k)] = n_inputs + n_cotangents + k;
+    outputs[k] = n_inputs + n_cotangents + k;
   saved = n_inputs + n_cotangents + static_cast<int>(r.n_outputs());
   for (std::size_t k = 0; k < d_inputs.size(); ++k)
-    wanted[static_cast<std::size_t>(d_inputs[k])] = static_cast<int>(k);
+    wanted[d_inputs[k]] = static_cast<int>(k);
 }
 
 std::shared_ptr<const Rnn> make_rnn(const RnnLibrary& library, const Graph& graph, const Node& node,

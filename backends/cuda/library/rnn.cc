@@ -60,7 +60,7 @@ struct TensorOwner {
     int n = 0, sizes[k_axes] = {}, strides[k_axes] = {};
     dnn.check(dnn.f().GetTensorNdDescriptor(tensor, k_axes, &type, &n, sizes, strides), "GetTensorNdDescriptor");
     std::size_t product = n > 0 ? 1 : 0;
-    for (int axis = 0; axis < n && axis < k_axes; ++axis) product *= static_cast<std::size_t>(sizes[axis]);
+    for (int axis = 0; axis < n && axis < k_axes; ++axis) product *= sizes[axis];
     return product;
   }
 };
@@ -108,7 +108,7 @@ dnn::Status Rnn::describe() {
   if (status != dnn::Status::success) return status;
   if (form_.algorithm == dnn::Algorithm::persist_dynamic)
     if ((status = f.BuildRNNDynamic(dnn_->context(), rnn_, n(r.B))) != dnn::Status::success) return status;
-  const std::vector<int> lengths(static_cast<std::size_t>(r.B), n(r.T));  // all rows run all steps
+  const std::vector<int> lengths(r.B, n(r.T));  // all rows run all steps
   const auto set_data = [&](dnn::Data* data, std::int64_t columns) {
     return f.SetRNNDataDescriptor(data, type, dnn::Layout::steps, n(r.T), n(r.B), n(columns), lengths.data(), nullptr);
   };
@@ -138,9 +138,8 @@ std::vector<RnnPiece> Rnn::pieces(CUdeviceptr weights) const {
                                    : projects                                           ? r.H
                                    : each.parameter == common::Parameter::weight_hh ? r.P
                                                                                     : r.width_in(layer / r.D);
-      const auto elements = static_cast<std::size_t>((projects ? r.P : r.H) * columns);
-      const auto parameter = static_cast<std::size_t>(layer) * r.n_parameters +
-                             static_cast<std::size_t>(common::position_of(r, each.parameter));
+      const std::size_t elements = (projects ? r.P : r.H) * columns;
+      const auto parameter = static_cast<std::size_t>(layer) * r.n_parameters + common::position_of(r, each.parameter);
       for (std::int32_t gate = 0; gate < (projects ? 1 : static_cast<std::int32_t>(r.gates())); ++gate) {
         void *matrix_at = nullptr, *bias_at = nullptr;
         dnn_->check(dnn_->f().GetRNNWeightParams(dnn_->context(), rnn_, static_cast<std::int32_t>(layer), weight_bytes_,
@@ -153,7 +152,7 @@ std::vector<RnnPiece> Rnn::pieces(CUdeviceptr weights) const {
           throw Error(ErrorKind::internal, "cuda",
                       "cuDNN expects " + std::to_string(n) + " weights where the layer has " + std::to_string(elements),
                       "The backend's option rnn=own does without cuDNN");
-        const std::size_t from = static_cast<std::size_t>(gate) * elements;
+        const std::size_t from = gate * elements;
         const bool joins = !list.empty() && list.back().parameter == parameter &&
                            list.back().to + list.back().elements * width == to;
         if (joins) list.back().elements += elements;
@@ -208,7 +207,7 @@ void RnnCall::run(std::span<const CUdeviceptr> operands, CUstream stream) const 
   const Rnn& r = *rnn_;
   const auto at = [&](RnnSlot slot) -> void* {
     const int k = operand_[static_cast<std::size_t>(slot)];
-    return k < 0 ? nullptr : reinterpret_cast<void*>(operands[static_cast<std::size_t>(k)]);
+    return k < 0 ? nullptr : reinterpret_cast<void*>(operands[k]);
   };
   using S = RnnSlot;
   dnn.check(f.SetStream(dnn.context(), stream), "SetStream");

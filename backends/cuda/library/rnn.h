@@ -66,8 +66,8 @@ class Rnn {
   std::size_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
 };
 
-// What a call reads and writes. Of x, h0, y and the rest in the format; `reserve` is what training leaves for the
-// gradient, which calls in the order data, weights.
+// Operands of a call. x, h0, y and the others are in the format; training leaves `reserve` for the gradient, which
+// calls in the order data, weights.
 enum class RnnSlot : std::uint8_t {
   x, h0, c0, y, hn, cn, weights, workspace, reserve, d_y, d_hn, d_cn, d_x, d_h0, d_c0, d_weights
 };

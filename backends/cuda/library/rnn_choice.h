@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of cuDNN's algorithms runs a layer. The forward pass of training and its gradient have the same one.
+// Choice among cuDNN's algorithms for a layer. The forward pass of training and its gradient have the same one.
 #pragma once
 
 #include <list>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend, its buffers and its executables share; it lives as long as any of them.
+// State that a backend, its buffers and its executables share. It lives as long as any of them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace unroll::cuda {
 
 struct Context {
-  // Of one of several ranks (null: alone), which takes the device of its index unless it is `fixed`.
+  // `communicator`: of several ranks; null: one rank. A rank takes the device of its index unless it is `fixed`.
   Context(int index, bool fixed, const std::string& cache, bool captures, bool measures, Communicator* communicator)
       : device(communicator && !fixed ? rank_on_machine(*communicator) : index, communicator && !fixed),
         compiler(device, cache), autotuner(device, cache, measures, captures), graphs(captures) {

@@ -20,14 +20,6 @@ constexpr std::size_t k_recordings = 8;  // kept for binding tuples; training al
 
 Place whole(CUdeviceptr at, std::size_t bytes) { return {nullptr, at, bytes, at}; }
 
-std::size_t copied_bytes(const Plan& plan) {
-  const bool has_donors = std::any_of(plan.donors.begin(), plan.donors.end(), [](int donor) { return donor >= 0; });
-  std::size_t bytes = 0;
-  for (const NamedValue& output : plan.graph->outputs())
-    bytes += (plan.graph->type(output.value).bytes() + 3) / 4 * 4;
-  return has_donors ? bytes : 0;
-}
-
 bool transfers(const Command& command) { return command.launch && !command.launch->transfers.empty(); }
 bool refuses(const Command& command) {
   const LibraryCall* const call = command.launch ? command.launch->library.get() : nullptr;
@@ -51,13 +43,13 @@ std::vector<Segment> segments_of(const std::vector<Command>& commands, std::size
   return segments;
 }
 
-// Of the tables of loops that are one kernel, for one recording.
+// Bytes of the tables of loops that are one kernel, for one recording.
 std::size_t table_bytes(const PlanProgram& program) {
   std::size_t words = 0;
   for (const NodeWork& work : program.works) {
     if (!work.body) continue;
-    const auto steps = static_cast<std::size_t>(scan_layout(program.plan->graph->node(work.node)).steps);
-    const auto commands = static_cast<std::size_t>(commands_per_step(*work.body));
+    const std::size_t steps = scan_layout(program.plan->graph->node(work.node)).steps;
+    const std::size_t commands = commands_per_step(*work.body);
     if (!work.whole) words += steps * table_bytes(*work.body) / sizeof(std::int64_t);
     else
       words += k_counter_words * (2 + work.whole->blocks) + work.whole->weights.size() +
@@ -66,7 +58,7 @@ std::size_t table_bytes(const PlanProgram& program) {
   return words * sizeof(std::int64_t);
 }
 
-// Of the loop's kernel, in a run that was recorded.
+// Describes the loop's kernel in a recorded run.
 std::string whole_text(const WholeLoop& loop, std::span<const Command> commands) {
   for (const Command& command : commands)
     if (command.loop && command.loop->of == &loop)
@@ -82,7 +74,7 @@ void report_plan(const PlanProgram& program, int depth, std::span<const Command>
                  std::vector<ReportLine>& lines) {
   for (const NodeWork& work : program.works) {
     const Node& node = program.plan->graph->node(work.node);
-    ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
+    ReportLine line = device::report_line(*program.plan, work.node, depth);
     line.implementation = work.body ? "recorded loop: " + std::to_string(scan_layout(node).steps) + " steps of " +
                                           launches_text(commands_per_step(*work.body)) +
                                           (scan_layout(node).packed ? ", packed rows" : "") +
@@ -92,9 +84,6 @@ void report_plan(const PlanProgram& program, int depth, std::span<const Command>
     for (const Launch& launch : work.launches)
       if (launch.library) line.implementation += ": " + launch.library->name();
     if (!work.body && !work.note.empty()) line.implementation += "; " + work.note;
-    for (const Type& type : node.outputs) line.bytes += type.bytes();
-    line.depth = depth;
-    line.node = work.node;
     lines.push_back(std::move(line));
     if (work.body) report_plan(*work.body, depth + 1, recorded, lines);
   }
@@ -110,7 +99,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Context> context, std::shared_ptr
       arena_(context_, plan_->arena_bytes, "arenas of plans"),
       constants_(context_, program_.constants.size(), "constants"),
       workspace_(context_, program_.workspace_bytes, "workspace"),
-      copies_(context_, copied_bytes(*plan_), "copies of outputs") {
+      copies_(context_, device::copied_bytes(*plan_), "copies of outputs") {
   context_->device.upload(constants_.at(), program_.constants);
   program_.constants = {};
   for (const PackedWeights& packed : program_.packed)
@@ -226,7 +215,7 @@ void CudaExecutable::run(const Bindings& bindings) {
   Recorded& recorded = recorded_for(bindings);
   std::vector<std::uint64_t> versions;
   for (const std::int32_t input : program_.packed_inputs)
-    versions.push_back(as_device(*bindings.inputs[static_cast<std::size_t>(input)]).version());
+    versions.push_back(as_device(*bindings.inputs[input]).version());
   for (const Buffer* output : bindings.outputs) as_device(*output).mark_written();
   if (versions != packed_) {
     packed_.clear();  // until the new ones are there

@@ -19,8 +19,8 @@ class CudaExecutable final : public Executable {
   std::size_t workspace_bytes() const override;
 
  private:
-  // Of one binding tuple. The first run warms up, the second is captured, but for transfers between ranks and for calls
-  // of a library that refuse it.
+  // Commands for one binding tuple. The first run warms up, the second is captured, except transfers between ranks and
+  // library calls that refuse it.
   struct Segment {
     std::size_t begin, end;  // of the commands
     bool captures;

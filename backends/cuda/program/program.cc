@@ -2,7 +2,6 @@
 #include "backends/cuda/program/program.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/common/hazards.h"
 #include "unroll/ir/ops.h"
@@ -64,15 +63,15 @@ class Joined {
   Joined(const Part& part, const Means& means) {
     if (means.blas) groups_ = blas_groups(*part.plan, part.hazards, part.loop != nullptr);
   }
-  // Whether the node is such a product.
+  // True if the node is such a product.
   bool takes(std::int32_t node, const common::Hazards& hazards, NodeCompiler& compiler) {
     for (const BlasGroup& group : groups_) {
       if (group.product != node) continue;
       NodeWork work{group.epilogue};
       if (!compiler.compile(work, group)) return false;
-      work.writes = hazards.tasks[static_cast<std::size_t>(group.epilogue)].writes;
+      work.writes = hazards.tasks[group.epilogue].writes;
       for (const std::int32_t each : {group.product, group.epilogue}) {
-        const auto& reads = hazards.tasks[static_cast<std::size_t>(each)].reads;
+        const auto& reads = hazards.tasks[each].reads;
         work.reads.insert(work.reads.end(), reads.begin(), reads.end());
       }
       works_.emplace(group.epilogue, std::move(work));
@@ -97,7 +96,7 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
   const LoopOutputs loop = part.loop && !part.outer ? *part.loop : LoopOutputs{};
   const std::shared_ptr<PlanProgram> made = places_of(out, part.plan, loop, compiler);
   std::vector<int> moved;  // outputs
-  if (part.outer) moved = compiler.set_packed(*part.outer, part.scan, made->states, part.hazards);
+  if (part.outer) moved = compiler.set_packed(*part.outer, part.scan, part.hazards, made->states);
   compiler.set_constants(made->constants);
   compiler.set_main(part.loop == nullptr);
   const auto nodes = plan.graph->nodes();
@@ -117,17 +116,12 @@ std::shared_ptr<PlanProgram> compile_plan(Program& out, const Part& part, const 
       compiler.compile(work);
       compiler.add_second_places(work);
     } else {
-      LoopOutputs outputs{scan_layout(node).n_states};
-      for (const Storage& storage : plan.storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
+      const LoopOutputs outputs = device::loop_outputs(plan, id);
       Part body{plan.bodies[n], *part.hazards.bodies[n], part.tf32.body(id), &outputs};
       const bool is_packed = scan_layout(node).packed;
       if (is_packed) body.outer = &plan, body.scan = id;
       compile_body(work, out, plan, body, means);
-      work.loop = {work.node, work.body, {}};
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-        const bool lost = !outputs.stored[k] && static_cast<int>(k) >= outputs.n_states;
-        work.loop.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
-      }
+      work.loop = device::loop_places(plan, id, work.body, compiler);
       if (is_packed) compiler.around_packed(work);
     }
     made->works.push_back(std::move(work));
@@ -146,18 +140,10 @@ std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan>
                                        device::Lowering& compiler) {
   auto made = std::make_shared<PlanProgram>();
   made->plan = plan;
-  const auto nodes = plan->graph->nodes();
-  made->constants.resize(nodes.size());
+  for (const Node& node : plan->graph->nodes()) device::require_lowered("cuda", node, true);
   device::set_state_places(made->states, *plan, loop);
   if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    device::require_lowered("cuda", nodes[n], true);
-    if (nodes[n].op != Op::constant) continue;
-    const auto bytes = nodes[n].attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
-    made->constants[n] = out.constants.size();
-    out.constants.resize(device::aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
-    if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
-  }
+  device::place_constants(*made, out.constants);
   return made;
 }
 

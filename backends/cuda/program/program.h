@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as kernel launches: which kernel, on which values, with which sizes. Where values lie is known when a program
-// is recorded for bound buffers (record.h).
+// A plan as kernel launches: which kernel, on which values, with which sizes. The recording for bound buffers
+// (record.h) adds the places of values.
 #pragma once
 
 #include <cstdint>
@@ -99,7 +99,7 @@ Program compile_program(std::shared_ptr<const Plan> plan, int multiprocessors, K
 std::shared_ptr<PlanProgram> places_of(Program& out, std::shared_ptr<const Plan> plan, const device::LoopOutputs& loop,
                                        device::Lowering& compiler);
 
-// What programs are made with.
+// The device, libraries and options for which programs are compiled.
 struct Means {
   int multiprocessors;
   const Blas* blas;       // null: products are own kernels
@@ -115,21 +115,18 @@ class NodeCompiler : public device::Lowering {
       : Lowering(plan, program.workspace_bytes), out_(program), multiprocessors_(means.multiprocessors),
         blas_(means.blas), rnn_(means.rnn), tf32_(tf32) {}
   void compile(NodeWork& work);
-  // Of the plan itself, not of a body: its inputs are those of the executable.
+  // `is_main`: the plan itself, not a body; its inputs are those of the executable.
   void set_main(bool is_main) { is_main_ = is_main; }
-  // Where constants lie: PlanPlaces::constants of the plan.
+  // PlanPlaces::constants of the plan.
   void set_constants(std::vector<std::size_t>& offsets) { constants_ = &offsets; }
   // The product with its epilogue, in one call. False: the library does not take it.
   bool compile(NodeWork& work, const BlasGroup& group);
 
-  // program_packed.cc. The body of a packed loop, whose kernels run on the rows of the step. Returns the outputs that
-  // no node stores: compile_move does.
-  std::vector<int> set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states,
-                              const common::Hazards& hazards, const std::function<bool(std::int32_t)>& runs = {});
+  // program_packed.cc.
   void compile_move(NodeWork& work, int output);
-  // What the node stores in second places, and reads for them, to what it touches.
+  // Adds second places of results, and their operands, to the reads and writes of the node.
   void add_second_places(NodeWork& work) const;
-  // What runs before and behind the steps of a packed loop.
+  // Adds the work before and after the steps of a packed loop.
   void around_packed(NodeWork& work);
 
  protected:
@@ -140,7 +137,7 @@ class NodeCompiler : public device::Lowering {
   void add(int kernel, std::vector<std::byte> sizes, std::uint64_t blocks, unsigned threads, Operands operands);
   void expression(common::Expression expression, Operands operands) override;
   virtual void fused_reduction(std::int32_t id);
-  // Of the node that is being compiled, where its value of this shape has rows that a step may leave out; else 0.
+  // Items of a row, if the current node has a value of this shape with rows that a step may leave out; else 0.
   std::int64_t live_items(const Shape& shape, std::int64_t items) const;
   // The text for the rows of the step, which become an operand, if the kernel needs them. `finds_end`: it reads their
   // number anyway.
@@ -153,11 +150,11 @@ class NodeCompiler : public device::Lowering {
  private:
   void matmul(std::int32_t id);
   bool library_product(const Node& node, ValueId c, BlasExtras extras = {}, ValueId bias = {});
-  // program_packed.cc. Whether the library may compute all rows, and what it then needs to count only those there are.
+  // program_packed.cc. True if the library may compute all rows; zero_tails then excludes absent rows from sums.
   bool may_take_all_rows(const Node& node, ValueId c, const device::ProductShape& shape, bool has_tensor_cores) const;
-  // Whether a step stores some rows of the value only: others are there already, or those of other steps.
+  // True if a step stores only some rows of the value: others are there already, or belong to other steps.
   bool is_guarded(ValueId id) const;
-  // Whether only the device knows where the value begins.
+  // True if only the device knows where the value begins.
   bool begins_at_step(ValueId id) const;
   void zero_tails(const Node& node, const device::ProductShape& shape);
   void reduce(std::int32_t id);
@@ -177,7 +174,6 @@ class NodeCompiler : public device::Lowering {
   const Tf32Values& tf32_;
   std::vector<std::size_t>* constants_ = nullptr;
   bool is_main_ = false;
-  std::optional<device::PackedBody> packed_;
   std::set<ValueId> zeroed_;  // values whose rows that are not there are zero
 };
 

@@ -29,7 +29,7 @@ constexpr std::int64_t k_scratch_blocks = 4;    // likewise, for each multiproce
 bool has_short_indices(const Shape& shape, const Strides& strides) {
   constexpr std::int64_t end = std::int64_t{1} << 31;
   std::int64_t last = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[axis];
   return last < end && shape.elements() < end;
 }
 
@@ -54,9 +54,9 @@ std::int64_t row_size(const Shape& shape) {
 void NodeCompiler::compile(NodeWork& work) {
   work_ = &work;
   const Node& node = graph().node(work.node);
-  if (is_elementwise(node.op) || node.op == Op::fused || node.op == Op::iota || node.op == Op::random_uniform) {
+  if (device::is_pointwise(node) || node.op == Op::iota || node.op == Op::random_uniform) {
     Operands operands;
-    Expression e = pointwise_expression(work.node, operands);
+    Expression e = node_expression(work.node, operands);
     return expression(std::move(e), std::move(operands));
   }
   switch (node.op) {
@@ -121,18 +121,18 @@ void NodeCompiler::expression(Expression e, Operands operands) {
 
 void NodeCompiler::fused_reduction(std::int32_t id) {
   Operands operands;
-  const Expression e = row_expression(id, operands);
+  const Expression e = node_expression(id, operands);
   const std::int64_t columns = e.shape[e.shape.rank() - 1], rows = e.shape.elements() / columns;
   common::PrintOptions options;
   options.most_shared_bytes = k_shared_bytes;
   const auto all = common::operands_of(e);
   options.short_indices =
       std::all_of(all.begin(), all.end(), [&](const Strides* strides) { return has_short_indices(e.shape, *strides); });
-  const common::PrintedKernel kernel = common::print_row_kernel(e, Dialect::cuda, "KERNEL", options);
+  const common::PrintedKernel kernel = common::print_row_kernel(e, "KERNEL", options);
   std::int64_t blocks = std::min(e.sum_rows > 0 ? rows / e.sum_rows : rows, k_most_rows);
   if (kernel.scratch_bytes > 0) {
     blocks = std::min(blocks, k_scratch_blocks * multiprocessors_);
-    operands.push_back(workspace(static_cast<std::size_t>(blocks) * kernel.scratch_bytes));
+    operands.push_back(workspace(blocks * kernel.scratch_bytes));
   }
   // Four columns for each thread, in whole warps.
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((columns + 3) / 4));
@@ -198,7 +198,7 @@ void NodeCompiler::matmul(std::int32_t id) {
   }
   // Sums of parts in workspace, densely; they are added up from the first to the last.
   const std::int64_t count = (k + sizes.part - 1) / sizes.part;
-  const Operand sums = workspace(static_cast<std::size_t>(count) * result.bytes());
+  const Operand sums = workspace(count * result.bytes());
   operands.push_back(sums);
   sizes.c_part = outputs;
   sizes.shape.c_row = sizes.shape.n;
@@ -231,12 +231,11 @@ void NodeCompiler::add_reduction(Reduction kind, DType dtype, device::ReductionS
   while (kind != Reduction::argmax && shape.total > k_longest) {
     const std::int64_t chunks = (shape.total + k_longest - 1) / k_longest;
     if (kind == Reduction::sum && dtype != sum_dtype(dtype)) {
-      const Operand part =
-          workspace(static_cast<std::size_t>(shape.outputs * chunks) * dtype_bytes(sum_dtype(dtype)));
+      const Operand part = workspace(shape.outputs * chunks * dtype_bytes(sum_dtype(dtype)));
       add(print_reduction(kind, dtype, {shape, chunks, k_longest, items}), {from, part}, 0, items > 0);
       from = part, dtype = sum_dtype(dtype);
     } else {
-      const Operand part = workspace(static_cast<std::size_t>(shape.outputs * chunks) * dtype_bytes(dtype));
+      const Operand part = workspace(shape.outputs * chunks * dtype_bytes(dtype));
       add(print_reduction(kind, dtype, {shape, chunks, k_longest, items}), {from, part}, 0, items > 0);
       from = part;
     }
@@ -262,7 +261,7 @@ void NodeCompiler::scatter_add(std::int32_t id) {
   const Printed sum = print_scatter(out.dtype, out.shape[0], row_size(out.shape), n);
   fill_zero(out.dtype, out.shape, {to, 0, common::dense_strides(out.shape)});
   if (n == 0) return;
-  const Operand links = workspace(static_cast<std::size_t>(2 * n) * sizeof(std::int32_t));
+  const Operand links = workspace(2 * n * sizeof(std::int32_t));
   add(print_links(n), {indices, links});
   add(sum, {indices, operand(node.inputs[1]), links, to});
 }
@@ -276,14 +275,15 @@ void NodeCompiler::pack_lengths(std::int32_t id) {
       std::move(operands));
 }
 
-// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the leaves.
+// The sum over ranks by the plan that hosts follow, too: messages of devices, and additions in the order of the
+// micro-batches.
 void NodeCompiler::all_reduce(std::int32_t id) {
   using Part = SumPlan::Part;
   const Node& node = graph().node(id);
   const auto n = [&](const char* name) { return node.attributes.get<std::int64_t>(name); };
   const Type& whole = node.outputs[0];
-  const SumPlan plan = sum_plan(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks")),
-                                static_cast<std::size_t>(whole.shape.elements()));
+  const SumPlan plan = sum_plan(n("micro_batches"), static_cast<int>(n("rank")), static_cast<int>(n("ranks")),
+                                whole.shape.elements());
   const Operand result = operand({id, 0});
   const Operand work = workspace(plan.work * dtype_bytes(whole.dtype));
   const auto at = [&](const Part& part) {

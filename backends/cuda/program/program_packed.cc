@@ -8,15 +8,6 @@
 
 namespace unroll::cuda {
 
-std::vector<int> NodeCompiler::set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states,
-                                          const common::Hazards& hazards,
-                                          const std::function<bool(std::int32_t)>& runs) {
-  packed_ = device::packed_body(outer, scan);
-  std::vector<int> left;
-  store_packed_outputs(*packed_, hazards, states, left, runs);
-  return left;
-}
-
 std::int64_t NodeCompiler::live_items(const Shape& shape, std::int64_t items) const {
   return packed_ && packed_->goes_by_rows(work_->node, shape) ? items / packed_->batch : 0;
 }
@@ -84,7 +75,7 @@ void NodeCompiler::add_second_places(NodeWork& work) const {
 
 void NodeCompiler::compile_move(NodeWork& work, int output) {
   work_ = &work;
-  const ValueId value = graph().outputs()[static_cast<std::size_t>(output)].value;
+  const ValueId value = graph().outputs()[output].value;
   const Operand to = output_operand(output);
   work.node = value.node;
   work.reads = {common::region_of(plan_, value)};
@@ -97,26 +88,17 @@ void NodeCompiler::around_packed(NodeWork& work) {
   work_ = &work;
   const Node& node = graph().node(work.node);
   const ScanLayout layout = scan_layout(node);
-  const auto n_states = static_cast<std::size_t>(layout.n_states);
-  const std::int64_t batch = device::packed_batch(plan_, work.node);
-  const Operand rows = workspace(static_cast<std::size_t>(layout.steps) * 2 * sizeof(std::uint32_t));
+  const Operand rows = workspace(layout.steps * 2 * sizeof(std::uint32_t));
   work.loop.live_rows = rows;
-  add(print_live_rows(layout.steps, batch), {operand(node.inputs.back()), rows});
-  for (std::size_t i = 0; i < n_states && layout.reverse; ++i) {
+  add(print_live_rows(layout.steps, device::packed_batch(plan_, work.node)), {operand(node.inputs.back()), rows});
+  for (int i = 0; i < layout.n_states && layout.reverse; ++i) {
     Operands operands;
     common::Expression e = first_states(work.node, i, operands);
     expression(std::move(e), std::move(operands));
   }
   work.before = std::exchange(work.launches, {});
-  for (std::size_t i = 0; i < n_states; ++i) {
-    const ValueId out{work.node, static_cast<std::int32_t>(i)};
-    const Type& state = node.outputs[i];
-    if (!is_stored(out) || state.shape.elements() == 0) continue;
-    const std::size_t apart = device::state_copies(plan_, work.node, i).apart / dtype_bytes(state.dtype);
-    add(print_final_states(state.dtype, {state.shape.elements(), state.shape.elements() / batch, layout.steps,
-                                         static_cast<std::int64_t>(apart), layout.reverse}),
-        {rows, operand(node.inputs[i]), device::state_copy(plan_, work.node, i, 0), operand(out)});
-  }
+  for (FinalState& state : final_states(work.node, rows))
+    add(print_final_states(state.dtype, state.sizes), std::move(state.operands));
   work.after = std::exchange(work.launches, {});
 }
 

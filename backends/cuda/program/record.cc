@@ -76,7 +76,7 @@ void Recorder::copy(const Place& from, const Place& to, std::size_t bytes) {
                               {{to.memory, to.at, to.at + bytes, true}}};
 }
 
-// What the node reads and writes, and the workspace of the launch; or what its operands are read and written for.
+// Bytes that the node reads and writes and the workspace of the launch, or the accesses of its operands by units.
 std::vector<LoopTouch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work, const Launch& launch,
                                             const Frame& frame) const {
   std::vector<LoopTouch> all;
@@ -102,12 +102,35 @@ std::vector<LoopTouch> Recorder::touches_of(const PlanProgram& program, const No
   return all;
 }
 
-// The commands from `begin` on become one.
-void Recorder::join(std::size_t begin, const WholeLoop& loop) {
-  if (begin == commands_.size() || weights_.size() < loop.weights.size()) return;  // no steps: copies at most
+namespace {
+
+// Writes the words of a command into the table of its loop: the kernel, blocks, operands and sizes. Returns where the
+// sizes begin.
+std::int64_t* write_words(const Command& command, const WholeLoop& loop, std::int64_t* words) {
   const auto blocks_of = [&](std::size_t threads) {
     return static_cast<std::int64_t>((threads + loop.threads - 1) / loop.threads);
   };
+  words[3] = static_cast<std::int64_t>(command.live);
+  std::int64_t* const sizes = std::copy(command.operands.begin(), command.operands.end(), words + k_loop_head);
+  if (const Launch* const launch = command.launch) {
+    const LoopPart& part = loop.parts.at(launch->kernel);
+    words[0] = part.number;
+    words[1] = part.is_fixed ? launch->blocks : blocks_of(std::size_t{launch->blocks} * launch->threads);
+    std::memcpy(sizes, launch->sizes.data(), launch->sizes.size());
+  } else {
+    constexpr std::size_t k_most_threads = 1 << 16;
+    words[0] = static_cast<std::int64_t>(loop.parts.size());
+    words[1] = blocks_of(std::min((command.bytes + 3) / 4, k_most_threads));
+    *sizes = static_cast<std::int64_t>(command.bytes);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+// The commands from `begin` on become one.
+void Recorder::join(std::size_t begin, const WholeLoop& loop) {
+  if (begin == commands_.size() || weights_.size() < loop.weights.size()) return;  // no steps: copies at most
   auto run = std::make_shared<LoopRun>();
   run->kernel = loop.kernel;
   run->of = &loop;
@@ -134,24 +157,11 @@ void Recorder::join(std::size_t begin, const WholeLoop& loop) {
       exchange.waited(loop.group_blocks == loop.blocks && wait == Wait::group ? Wait::grid : wait);
       slots.waited(wait);
     }
-    words[3] = static_cast<std::int64_t>(command.live);
     exchange.add(command.touches);
-    std::int64_t* const arguments = words + k_loop_head;
-    std::copy(command.operands.begin(), command.operands.end(), arguments);
-    if (const Launch* const launch = command.launch) {
-      const LoopPart& part = loop.parts.at(launch->kernel);
-      words[0] = part.number;
-      words[1] = part.is_fixed ? launch->blocks : blocks_of(std::size_t{launch->blocks} * launch->threads);
-      std::memcpy(arguments + command.operands.size(), launch->sizes.data(), launch->sizes.size());
-    } else {
-      constexpr std::size_t k_most_threads = 1 << 16;
-      words[0] = static_cast<std::int64_t>(loop.parts.size());
-      words[1] = blocks_of(std::min((command.bytes + 3) / 4, k_most_threads));
-      arguments[2] = static_cast<std::int64_t>(command.bytes);
-    }
+    std::int64_t* const sizes = write_words(command, loop, words);
     if (!loop.buffers.empty())
       slots.add({command.launch ? &command.launch->exchange : nullptr, command.touches,
-                 static_cast<std::size_t>(arguments - run->table.data()) + command.operands.size()},
+                 static_cast<std::size_t>(sizes - run->table.data())},
                 run->table);
     run->blocks = std::max(run->blocks, static_cast<unsigned>(words[1]));
   }

@@ -34,7 +34,7 @@ struct LoopRun {
   void leave_shared();                      // the blocks are no cluster: each reads operands from memory
 };
 
-// How a loop is launched whose groups of blocks are clusters.
+// The launch of a loop whose groups of blocks are clusters.
 struct ClusterLaunch {
   ClusterLaunch(const LoopRun& loop, CUstream stream);
   ClusterLaunch(const ClusterLaunch&) = delete;
@@ -48,7 +48,7 @@ struct Command {
   std::vector<CUdeviceptr> operands = {};  // of a copy: from, to
   std::size_t bytes = 0;                   // of a copy
   std::shared_ptr<LoopRun> loop = {};
-  // Of a command in a whole loop.
+  // For a command in a whole loop.
   std::vector<LoopTouch> touches = {};
   bool follows = false;  // it reads what the command before it wrote into the workspace
   CUdeviceptr live = 0;  // the number of rows of a step of a packed loop

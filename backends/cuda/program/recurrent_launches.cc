@@ -46,7 +46,7 @@ class NodeCompiler::RnnNode {
   const Recurrent& layers() const { return rnn_->form().layers; }
   DType outside() const { return layers().dtype; }
   DType inside() const { return inside_dtype(layers()); }
-  Operand input(int k) { return compiler_.operand(node_.inputs[static_cast<std::size_t>(k)]); }
+  Operand input(int k) { return compiler_.operand(node_.inputs[k]); }
   Operand result(int k) { return compiler_.operand({id_, k}); }
   // A part of the memory that the node has.
   Operand part(const RnnSpace& space, Operand whole) const {
@@ -56,8 +56,7 @@ class NodeCompiler::RnnNode {
   }
   Operand scratch(Slot slot) const {
     const Plan& plan = compiler_.plan_;
-    const auto id = static_cast<std::size_t>(id_);
-    const Operand whole{{Storage::Place::arena, 0, plan.scratch_offset[id], {}}, plan.scratch_bytes[id]};
+    const Operand whole{{Storage::Place::arena, 0, plan.scratch_offset[id_], {}}, plan.scratch_bytes[id_]};
     return part(memory_.in_scratch(slot), whole);
   }
   Operand saved(Slot slot, const Operand& all) const { return part(memory_.in_saved(slot), all); }
@@ -212,7 +211,7 @@ void NodeCompiler::RnnNode::gradient() {
   for (int k = 0; k < n_states; ++k) bind(inputs[k], converts ? saved(inputs[k], all_saved) : input(k));
   bind(Slot::y, converts ? saved(Slot::y, all_saved) : input(in.outputs[0]));
   for (int k = 0; k < n_states; ++k) {
-    const int cotangent = in.cotangents[static_cast<std::size_t>(k)];
+    const int cotangent = in.cotangents[k];
     if (cotangent >= 0) bind_input(d_outputs[k], input(cotangent), scratch(d_outputs[k]));
   }
   if (!in.has_d_y()) {
@@ -220,13 +219,13 @@ void NodeCompiler::RnnNode::gradient() {
     bind(Slot::d_y, scratch(Slot::d_y));
   }
   for (int k = 0; k < n_states; ++k) {
-    const int wanted = in.wanted[static_cast<std::size_t>(k)];
+    const int wanted = in.wanted[k];
     if (wanted >= 0 && !converts) bind(d_inputs[k], result(wanted));
     else if (wanted >= 0 || k == 0) bind(d_inputs[k], scratch(d_inputs[k]));
   }
   call(RnnCall::Kind::gradient_of_data);
   for (int k = 0; converts && k < n_states; ++k)
-    if (const int wanted = in.wanted[static_cast<std::size_t>(k)]; wanted >= 0)
+    if (const int wanted = in.wanted[k]; wanted >= 0)
       convert(inside(), scratch(d_inputs[k]), outside(), result(wanted), elements_of(r, d_inputs[k]));
   const auto is_wanted = [&](const RnnPiece& piece) { return in.wanted[r.first_parameter + piece.parameter] >= 0; };
   if (std::none_of(pieces_.begin(), pieces_.end(), is_wanted)) return;

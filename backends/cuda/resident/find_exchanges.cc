@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operands of products the blocks of a cluster pass to each other, and who computes them.
+// Operands of products that the blocks of a cluster pass to each other, and the nodes that compute them.
 #include <algorithm>
 
 #include "backends/cuda/resident/resident.h"
@@ -43,16 +43,14 @@ class Finder {
     const Node& node = graph_.node(concat);
     if (device::axis_of(node) != graph_.type({concat, 0}).shape.rank() - 1) return false;
     const auto joins = [&](const device::JoinedConcat& each) { return each.concat == concat; };
-    return hazards_.tasks[static_cast<std::size_t>(concat)].writes.empty() ||
-           std::any_of(concats_.begin(), concats_.end(), joins);
+    return hazards_.tasks[concat].writes.empty() || std::any_of(concats_.begin(), concats_.end(), joins);
   }
   bool is_by_units(const ExchangeSource& source) const {
     const Node& node = graph_.node(source.node);
     const auto is_it = [&](const ResidentProduct& p) { return p.node == source.node; };
     const Shape& shape = graph_.type({source.node, source.output}).shape;
     const bool has_units = shape.rank() > 1 && shape[shape.rank() - 1] > 1;
-    return has_units && (is_elementwise(node.op) || node.op == Op::fused ||
-                         std::any_of(products_.begin(), products_.end(), is_it));
+    return has_units && (device::is_pointwise(node) || std::any_of(products_.begin(), products_.end(), is_it));
   }
 
   const Graph& graph_;
@@ -62,17 +60,17 @@ class Finder {
   const std::vector<ResidentProduct>& products_;
 };
 
-// Whether only products read the operand, from the buffer.
+// True if only products read the operand, from the buffer.
 bool only_products_read(const ResidentPlan& plan, const Plan& body, const ExchangeBuffer& buffer) {
   const Graph& graph = *body.graph;
-  const auto& storage = body.storage[static_cast<std::size_t>(buffer.a.node)];
-  if (storage[static_cast<std::size_t>(buffer.a.output)].place != Storage::Place::arena) return false;
+  const auto& storage = body.storage[buffer.a.node];
+  if (storage[buffer.a.output].place != Storage::Place::arena) return false;
   if (buffer.sources.size() != 1 || buffer.sources[0].node != buffer.a.node) return false;  // a state, or by parts
   for (const NamedValue& output : graph.outputs())
     if (output.value == buffer.a) return false;
   const auto is_one = [&](std::int32_t reader) {
     return std::any_of(buffer.products.begin(), buffer.products.end(), [&](int number) {
-      const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
+      const ResidentProduct& p = plan.products[number];
       return p.rounding >= 0 ? p.only_rounded && p.rounding == reader : p.node == reader;
     });
   };
@@ -83,15 +81,15 @@ bool only_products_read(const ResidentPlan& plan, const Plan& body, const Exchan
   return true;
 }
 
-// Whether the product would read the result where it is stored.
+// True if the product would read the result where it is stored.
 bool lies_as(const ExchangeBuffer& buffer, const common::Expression& e, const common::Expression::Result& result) {
   const int rank = e.shape.rank();
   if (rank < 2 || e.shape.elements() / e.shape[rank - 1] != buffer.m) return false;
-  if (result.strides[static_cast<std::size_t>(rank - 1)] != 1) return false;
+  if (result.strides[rank - 1] != 1) return false;
   std::vector<std::int64_t> sizes, steps;
   for (int axis = 0; axis + 1 < rank; ++axis) {
     sizes.push_back(e.shape[axis]);
-    steps.push_back(result.strides[static_cast<std::size_t>(axis)]);
+    steps.push_back(result.strides[axis]);
   }
   const device::Axes axes = device::joined_axes(sizes, {steps});
   return axes.sizes.empty() || (axes.sizes.size() == 1 && axes.strides[0][0] == buffer.row);
@@ -106,9 +104,9 @@ std::vector<ExchangeBuffer> find_exchange_buffers(const Plan& body, const ScanFo
   const Finder finder(body, form, hazards, concats, products);
   std::vector<ExchangeBuffer> all;
   for (int number = 0; number < static_cast<int>(products.size()); ++number) {
-    ResidentProduct& p = products[static_cast<std::size_t>(number)];
+    ResidentProduct& p = products[number];
     const auto shares = [&](const ExchangeBuffer& each) {
-      const ResidentProduct& other = products[static_cast<std::size_t>(each.products[0])];
+      const ResidentProduct& other = products[each.products[0]];
       return each.a == p.a && other.kind == p.kind && (other.rounding >= 0) == (p.rounding >= 0);
     };
     auto found = std::find_if(all.begin(), all.end(), shares);
@@ -134,7 +132,7 @@ std::vector<PassedResult> passed_results(const ResidentPlan& plan, const Plan& b
                                          const std::vector<ProducedValue>& produced) {
   std::vector<PassedResult> all;
   for (int number = 0; number < static_cast<int>(plan.buffers.size()); ++number) {
-    const ExchangeBuffer& buffer = plan.buffers[static_cast<std::size_t>(number)];
+    const ExchangeBuffer& buffer = plan.buffers[number];
     for (const ExchangeSource& source : buffer.sources)
       for (const ProducedValue& each : produced) {
         if (each.value != ValueId{source.node, source.output}) continue;
@@ -152,8 +150,8 @@ ExchangeUse exchange_use(const ResidentPlan& plan, const UnitPrinter& printer, s
   ExchangeUse use;
   use.writes = buffers_of(printer.passed());
   for (const PassedResult& each : printer.passed()) {
-    const ExchangeBuffer& buffer = plan.buffers[static_cast<std::size_t>(each.buffer)];
-    const ResidentProduct& p = plan.products[static_cast<std::size_t>(buffer.products[0])];
+    const ExchangeBuffer& buffer = plan.buffers[each.buffer];
+    const ResidentProduct& p = plan.products[buffer.products[0]];
     ExchangeUse::Piece piece{each.buffer, each.first, printer.units(), dtype_bytes(p.a_dtype), {}, each.only_there};
     for (const std::size_t result : each.results) piece.accesses.push_back(first_access + printer.access_of(result));
     use.pieces.push_back(std::move(piece));

@@ -27,22 +27,22 @@ class LoopCompiler final : public NodeCompiler {
       : NodeCompiler(out, body, {options.multiprocessors, nullptr, nullptr, options}, no_tf32()), hazards_(hazards),
         resident_(plan), concats_(joined.concats) {
     for (const ResidentProduct& p : plan.products)
-      weights_.push_back(operand(graph().inputs()[static_cast<std::size_t>(p.weight)].value));
+      weights_.push_back(operand(graph().inputs()[p.weight].value));
   }
 
-  // Of the loop `scan`, whose rows end at their lengths.
+  // Prepares the loop `scan`, whose rows end at their lengths.
   void pack(const Plan& outer, std::int32_t scan, PlanProgram& made) {
-    left_ = set_packed(outer, scan, made.states, hazards_, [&](std::int32_t id) { return !is_done(id); });
+    left_ = set_packed(outer, scan, hazards_, made.states, [&](std::int32_t id) { return !is_done(id); });
   }
   void compile_step(PlanProgram& made) {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph().nodes().size()); ++id) {
-      const common::Task& task = hazards_.tasks[static_cast<std::size_t>(id)];
+      const common::Task& task = hazards_.tasks[id];
       if (task.writes.empty() || is_done(id)) continue;
       NodeWork work{id};
       work.reads = task.reads, work.writes = task.writes;
       const int number = product_of(id);
       if (number >= 0) product(work, number);
-      else if (is_pointwise(id)) elementwise(work);
+      else if (device::is_pointwise(graph().node(id))) elementwise(work);
       else compile(work);
       add_second_places(work);
       if (!work.launches.empty()) made.works.push_back(std::move(work));
@@ -78,15 +78,11 @@ class LoopCompiler final : public NodeCompiler {
     return -1;
   }
 
-  bool is_pointwise(std::int32_t id) const {
-    const Op op = graph().node(id).op;
-    return is_elementwise(op) || op == Op::fused;
-  }
   // The node also stores parts of concatenations.
   void add_concats(NodeWork& work) const {
     for (const device::JoinedConcat& each : concats_) {
       if (each.node != work.node) continue;
-      const auto& writes = hazards_.tasks[static_cast<std::size_t>(each.concat)].writes;
+      const auto& writes = hazards_.tasks[each.concat].writes;
       work.writes.insert(work.writes.end(), writes.begin(), writes.end());
     }
   }
@@ -99,26 +95,17 @@ class LoopCompiler final : public NodeCompiler {
   }
   // Results that are parts of concatenations, too, have a second place there.
   Expression elementwise_expression(std::int32_t id, Operands& operands) {
-    Expression e = pointwise_expression(id, operands);
-    for (const device::JoinedConcat& each : concats_) {
-      if (each.node != id) continue;
-      const ValueId whole{each.concat, 0};
-      const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
-      for (const device::JoinedConcat::Part& part : each.parts) {
-        e.results.push_back({register_of({id, part.output}, e), strides(whole, e.shape)});
-        operands.push_back(operand(whole));
-        device::skip(operands.back(), part.first * common::strides_of(plan_, whole)[axis], type(whole).dtype);
-      }
-    }
+    Expression e = node_expression(id, operands);
+    add_parts(concats_, id, [&](std::int32_t output) { return register_of({id, output}, e); }, e, operands);
     return e;
   }
 
-  // Of an output of a node in its expression, which has the inputs that it stores only besides.
+  // The register of an output of a node in its expression, which also has the inputs that it only stores.
   std::uint16_t register_of(ValueId value, const Expression& e) const {
     const Node& node = graph().node(value.node);
     const Expression all =
         node.op == Op::fused ? common::expression_of_body(*node.body) : common::expression_of_node(graph(), node);
-    std::size_t from = all.results[static_cast<std::size_t>(value.output)].from;
+    std::size_t from = all.results[value.output].from;
     if (from >= all.inputs.size()) from += e.inputs.size() - all.inputs.size();
     return static_cast<std::uint16_t>(from);
   }
@@ -149,7 +136,7 @@ class LoopCompiler final : public NodeCompiler {
   void fused_reduction(std::int32_t id) override {
     NodeCompiler::fused_reduction(id);
     Operands operands;
-    const Expression e = row_expression(id, operands);
+    const Expression e = node_expression(id, operands);
     Launch& made = work_->launches.back();
     const UnitMap& map = resident_.map;
     const std::int64_t rows = e.shape.elements() / e.shape[e.shape.rank() - 1], own = map.own_rows(rows);
@@ -157,7 +144,7 @@ class LoopCompiler final : public NodeCompiler {
     const bool has_scratch = made.operands.size() - reads_live_rows(made.operands) != operands.size();
     if (has_scratch || own % at_once != 0 || own / at_once > 2 * map.blocks) return;
     if (map.groups > 1 && (e.shape.rank() < 2 || e.shape[0] != map.rows)) return;
-    // How many rows is a size of the kernel, but not how they are shared.
+    // The number of rows is a size of the kernel, but not their distribution.
     const std::string shared = "// " + std::to_string(own) + " of " + std::to_string(rows) + " rows\n";
     made.kernel = out_.kernels.add_rows(out_.kernels.text(made.kernel) + shared, out_.kernels.needs(made.kernel));
     parts_[made.kernel].own_rows = own / at_once;
@@ -180,7 +167,7 @@ class LoopCompiler final : public NodeCompiler {
 
   void product(NodeWork& work, int number) {
     work_ = &work;
-    const ResidentProduct& p = resident_.products[static_cast<std::size_t>(number)];
+    const ResidentProduct& p = resident_.products[number];
     Operands operands{operand(p.a)};
     std::vector<int> gates;
     const Expression e = p.joined ? joined(p, operands, gates) : stored(p, operands, gates);
@@ -190,8 +177,8 @@ class LoopCompiler final : public NodeCompiler {
     const std::size_t element = dtype_bytes(p.a_dtype);
     std::vector<UnitAccess> accesses{{.operand = 0,
                                       .bytes = operands[0].bytes,
-                                      .row_bytes = static_cast<std::size_t>(p.row) * element,
-                                      .width = static_cast<std::size_t>(p.k) * element,
+                                      .row_bytes = p.row * element,
+                                      .width = p.k * element,
                                       .rows = static_cast<std::size_t>(p.m)}};
     for (UnitAccess access : printer.accesses()) {
       ++access.operand;
@@ -207,7 +194,7 @@ class LoopCompiler final : public NodeCompiler {
     if (p.vectors) work_->launches.back().alignment = 16;
   }
 
-  // What follows the product, and its gates.
+  // Results of the node after the product, and of its gates.
   std::vector<ProducedValue> produced_by(const ResidentProduct& p, const Expression& e,
                                          const std::vector<int>& gates) const {
     std::vector<ProducedValue> all;
@@ -246,7 +233,7 @@ class LoopCompiler final : public NodeCompiler {
     device::skip(operands.back(), gate * p.units, DType::f32);
   }
 
-  // What follows the product: gates are its sums. It also stores the gates that something else reads.
+  // The node after the product: gates are its sums. It also stores the gates that something else reads.
   Expression joined(const ResidentProduct& p, Operands& operands, std::vector<int>& gates) {
     Operands all;
     Expression e = elementwise_expression(p.joined->epilogue, all);
@@ -291,7 +278,7 @@ std::vector<device::Joined> joined_in_step(const Plan& body, const common::Hazar
 
 ResidentLoop compile_resident(Program& out, const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
                               const device::LoopOutputs& outputs, const LoopOptions& options) {
-  const std::shared_ptr<const Plan>& body = outer.bodies[static_cast<std::size_t>(scan)];
+  const std::shared_ptr<const Plan>& body = outer.bodies[scan];
   JoinedNodes joined;
   joined.concats = device::joined_concats(*body, hazards);
   joined.products = joined_in_step(*body, hazards, outputs, joined.concats);

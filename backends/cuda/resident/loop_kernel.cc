@@ -65,7 +65,7 @@ std::vector<std::string> pointer_types(const std::string& text) {
   return types;
 }
 
-// The kernel as a function of the number of its block, and the case that calls it. Of row kernels in a resident loop,
+// The kernel as a function of the number of its block, and the case that calls it. In row kernels of a resident loop,
 // the blocks of a group take its rows in turn.
 void add_part(const std::string& text, const ResidentPart& resident, const WholeLoop& loop, int number,
               std::string& parts, std::string& cases) {
@@ -91,7 +91,7 @@ void add_part(const std::string& text, const ResidentPart& resident, const Whole
            "));\n          break;\n";
 }
 
-// Of the functions that row kernels reduce with.
+// Shared memory of the functions that row kernels reduce with.
 std::size_t reduction_bytes(const std::string& text) {
   if (text.find("unroll_row_") == std::string::npos) return 0;
   constexpr std::size_t k_words = 1024, k_kinds = 2;

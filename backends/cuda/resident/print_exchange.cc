@@ -16,8 +16,8 @@ std::string buffer_name(int number) { return "UNROLL_LOOP_buffer" + decimal(numb
 std::string print_buffers(const ResidentPlan& plan) {
   std::string all;
   for (int number = 0; number < static_cast<int>(plan.buffers.size()); ++number) {
-    const ExchangeBuffer& b = plan.buffers[static_cast<std::size_t>(number)];
-    const ResidentProduct& p = plan.products[static_cast<std::size_t>(b.products[0])];
+    const ExchangeBuffer& b = plan.buffers[number];
+    const ResidentProduct& p = plan.products[b.products[0]];
     all += "struct " + buffer_name(number) + " {\n  static constexpr int AT = " +
            decimal(static_cast<std::int64_t>(b.at)) + ", SLOT = " + decimal(b.slot) + ", CHUNK = " +
            decimal(b.chunk) + ", VECTOR = " + decimal(b.vector()) +
@@ -52,7 +52,7 @@ std::string print_sends(const ResidentPlan& plan, const std::vector<PassedResult
   for (const ResidentProduct& p : plan.products) has_wgmma = has_wgmma || p.is_wgmma;
   std::string all;
   for (const PassedResult& each : passed) {
-    const ExchangeBuffer& b = plan.buffers[static_cast<std::size_t>(each.buffer)];
+    const ExchangeBuffer& b = plan.buffers[each.buffer];
     const auto element = static_cast<std::int64_t>(b.element);
     const auto widest = std::find_if(std::begin(vectors), std::end(vectors), [&](const auto& vector) {
       return (own * element) % vector.first == 0 && (units * element) % vector.first == 0 &&

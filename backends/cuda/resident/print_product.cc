@@ -53,8 +53,8 @@ std::string element(const UnitPrinter& printer, const std::string& e, const std:
          " / P::OWN;\n";
 }
 
-// Where the product reads its operand: `rows`. What a buffer has not got, the block takes from memory: a first state,
-// rows that begin in this step, all rows where the blocks are no cluster.
+// Prints `rows`, from which the product reads its operand. The block takes from memory what the buffer lacks: a first
+// state, rows that begin in this step, all rows if the blocks are no cluster.
 std::string print_operand(const ResidentProduct& p) {
   const std::string type = "unroll_rows<P, " + std::string(is_half(p.a_dtype) ? "uint16_t" : "float") + ">";
   if (p.buffer < 0) return "  const " + type + " rows = {a};\n";
@@ -70,7 +70,7 @@ std::string print_operand(const ResidentProduct& p) {
 
 std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer,
                                    std::int64_t live_rows) {
-  const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
+  const ResidentProduct& p = plan.products[number];
   const bool early = p.tile_rows * p.own <= static_cast<std::int64_t>(k_resident_threads);
   const std::vector<PassedResult>& passed = printer.passed();
   std::string all = print_exchange_sizes(p.buffer >= 0, passed) + "extern \"C\" __global__ void KERNEL(const ";
@@ -105,7 +105,7 @@ std::string print_resident_product(const ResidentPlan& plan, int number, const U
 }
 
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number) {
-  const ResidentProduct& p = plan.products[static_cast<std::size_t>(number)];
+  const ResidentProduct& p = plan.products[number];
   const bool is_narrow = p.kind == ProductKind::bf16 || p.kind == ProductKind::f16;
   const std::string name = weight_name(number), n = decimal(number);
   const std::string from = std::string("(const ") + (is_narrow ? "uint16_t" : "float") + "*)table[" + n +

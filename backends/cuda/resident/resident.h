@@ -16,7 +16,7 @@
 
 namespace unroll::cuda {
 
-// How a product is computed: fused multiply-adds in f32, or tensor cores (mma.sync, PTX ISA: "Matrix Fragments") with
+// Arithmetic of a product: fused multiply-adds in f32, or tensor cores (mma.sync, PTX ISA: "Matrix Fragments") with
 // sums in f32.
 enum class ProductKind : std::uint8_t { fma, bf16, f16, tf32 };
 
@@ -51,7 +51,7 @@ struct ResidentProduct {
   bool is_tensor() const { return kind != ProductKind::fma; }
   std::int64_t terms() const { return kind == ProductKind::tf32 ? 16 : is_tensor() ? 32 : 4; }  // loaded at a time
   std::int64_t pitch() const { return columns + 4; }  // of a row of sums
-  std::size_t sums_bytes() const { return static_cast<std::size_t>(slices * tile_rows * pitch()) * sizeof(float); }
+  std::size_t sums_bytes() const { return slices * tile_rows * pitch() * sizeof(float); }
 };
 
 struct ResidentPlan {
@@ -70,8 +70,8 @@ struct JoinedNodes {
   std::vector<device::JoinedConcat> concats;
 };
 
-// Of the loop `scan` of a plan, with the hazards of its body. `joined` must outlive the result. `static_bytes` of the
-// shared memory of a block are in use for other things.
+// Plans the loop `scan` of a plan, with the hazards of its body. `joined` must outlive the result. `static_bytes` of
+// the shared memory of a block are in use for other things.
 ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::Hazards& hazards,
                            const JoinedNodes& joined, const LoopOptions& options, std::size_t static_bytes = 0);
 
@@ -79,7 +79,7 @@ ResidentPlan plan_resident(const Plan& outer, std::int32_t scan, const common::H
 // and so on of its gates. Both texts hold UNROLL_LOOP for the name of the loop's kernel.
 std::string print_resident_product(const ResidentPlan& plan, int number, const UnitPrinter& printer,
                                    std::int64_t live_rows = 0);
-// How blocks get the weight, whose address is word `number` of the table.
+// Prints the load of the weight, whose address is word `number` of the table.
 ResidentPart print_resident_weight(const ResidentPlan& plan, int number);
 
 // find_exchanges.cc
@@ -95,10 +95,11 @@ struct ProducedValue {
   std::int64_t first;
   std::uint16_t from;
 };
-// What products of the loop read from buffers.
+// Results of `e` that products of the loop read from buffers.
 std::vector<PassedResult> passed_results(const ResidentPlan& plan, const Plan& body, const common::Expression& e,
                                          const std::vector<ProducedValue>& produced);
-// Of a command with this expression. `first_access`: of the printer's accesses among those of the launch.
+// Exchange buffers of a command with this expression. `first_access`: of the printer's accesses among those of the
+// launch.
 ExchangeUse exchange_use(const ResidentPlan& plan, const UnitPrinter& printer, std::size_t first_access);
 std::vector<int> buffers_of(const std::vector<PassedResult>& passed);
 
@@ -106,7 +107,7 @@ std::vector<int> buffers_of(const std::vector<PassedResult>& passed);
 // "struct UNROLL_LOOP_buffer0 { ... };" of each buffer, and the statements before the commands of the loop.
 std::string print_buffers(const ResidentPlan& plan);
 std::string print_begin(const ResidentPlan& plan);
-// Of a part that reads a buffer or passes results to some: "struct KERNEL_sizes { ... };", the statements behind
+// For a part that reads a buffer or passes results to some: "struct KERNEL_sizes { ... };", the statements behind
 // print_owned, and those behind its last result, which the block sends to the others.
 std::string print_exchange_sizes(bool reads, const std::vector<PassedResult>& passed);
 std::string print_slots(const std::vector<PassedResult>& passed);

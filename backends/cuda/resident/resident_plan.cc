@@ -40,7 +40,7 @@ class ResidentPlanner {
  public:
   ResidentPlanner(const Plan& outer, std::int32_t scan, const common::Hazards& hazards, const JoinedNodes& joined,
                   const LoopOptions& options, std::size_t static_bytes)
-      : outer_(outer), scan_(scan), body_(*outer.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
+      : outer_(outer), scan_(scan), body_(*outer.bodies[scan]), graph_(*body_.graph),
         hazards_(hazards), joined_(joined), options_(options),
         shared_bytes_(options.shared_bytes - std::min(options.shared_bytes, std::max(static_bytes, k_command_bytes))),
         form_(scan_form(outer, scan)) {}
@@ -65,7 +65,7 @@ class ResidentPlanner {
   }
 
   const Storage& storage(ValueId id) const {
-    return body_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return body_.storage[id.node][id.output];
   }
   bool has_one_reader(ValueId id) const {
     int readers = 0;
@@ -110,12 +110,12 @@ class ResidentPlanner {
     p.only_rounded = has_one_reader(p.a) && storage(p.a).place == Storage::Place::arena;
     p.a = node.inputs[0];
   }
-  // Whether what the node before the product reads is written again until the product and what follows it have run.
+  // True if operands of the node before the product are overwritten before the product and its epilogue have run.
   bool is_overwritten(const ResidentProduct& p) const {
-    const auto& reads = hazards_.tasks[static_cast<std::size_t>(p.a.node)].reads;
+    const auto& reads = hazards_.tasks[p.a.node].reads;
     const std::int32_t last = p.joined ? p.joined->epilogue : p.node;
     for (std::int32_t id = p.a.node + 1; id <= last; ++id)
-      if (common::touch(reads, hazards_.tasks[static_cast<std::size_t>(id)].writes)) return true;
+      if (common::touch(reads, hazards_.tasks[id].writes)) return true;
     return false;
   }
 
@@ -126,7 +126,7 @@ class ResidentPlanner {
     std::vector<Index> sizes, steps;
     for (int axis = 0; axis + 1 < shape.rank(); ++axis) {
       sizes.push_back(shape[axis]);
-      steps.push_back(strides[static_cast<std::size_t>(axis)]);
+      steps.push_back(strides[axis]);
     }
     const device::Axes axes = device::joined_axes(sizes, {steps});
     if (axes.sizes.size() > 1) return false;
@@ -137,10 +137,11 @@ class ResidentPlanner {
     p.vectors = p.k % whole == 0 && p.row % vector == 0 && at.offset % 16 == 0 && begins_aligned(at);
     return true;
   }
-  // Where inputs of the body begin in each step: slices of sequences, initial states, outputs of the step before.
+  // Checks where inputs of the body begin in each step: slices of sequences, initial states, outputs of the step
+  // before.
   bool begins_aligned(const Storage& at) const {
     if (at.place == Storage::Place::arena || at.place == Storage::Place::constant) return true;
-    const auto index = static_cast<std::size_t>(at.index);
+    const std::size_t index = at.index;
     if (at.place == Storage::Place::output)
       return graph_.type(graph_.outputs()[index].value).bytes() % 16 == 0 &&
              is_aligned({scan_, static_cast<std::int32_t>(index)});
@@ -151,8 +152,8 @@ class ResidentPlanner {
     return aligned && graph_.type(graph_.inputs()[index].value).bytes() % 16 == 0;
   }
   bool is_aligned(ValueId outer) const {
-    const auto& of_node = outer_.storage[static_cast<std::size_t>(outer.node)];
-    return of_node[static_cast<std::size_t>(outer.output)].offset % 16 == 0;
+    const auto& of_node = outer_.storage[outer.node];
+    return of_node[outer.output].offset % 16 == 0;
   }
 
   // Rows are shared by as many groups as fit: a group reads its rows of the state only. The units then have what is
@@ -185,7 +186,7 @@ class ResidentPlanner {
                    std::to_string(map.n_blocks()) + " blocks; there are " + size_text(shared_bytes_);
     return false;
   }
-  // How many clusters a device has at the same time, as far as is known here.
+  // The number of clusters that a device runs at the same time, as far as is known here.
   Index most_clusters(Index blocks) const {
     if (options_.arch < k_first_cluster_arch || blocks > k_most_cluster) return 0;
     return blocks <= k_portable_cluster ? options_.multiprocessors : options_.multiprocessors / k_cluster_part;
@@ -198,18 +199,18 @@ class ResidentPlanner {
     std::vector<ResidentProduct> products = plan_.products;
     auto buffers = find_exchange_buffers(body_, form_, hazards_, joined_.concats, products);
     for (ResidentProduct& p : products) take_wgmma(p);
-    auto at = static_cast<std::size_t>(round_up(static_cast<Index>(plan_.shared_bytes), 16));
+    std::size_t at = round_up(static_cast<Index>(plan_.shared_bytes), 16);
     for (ExchangeBuffer& b : buffers) {
       Index columns = 0, rows = 0;
       for (const int number : b.products) {
-        const ResidentProduct& p = products[static_cast<std::size_t>(number)];
+        const ResidentProduct& p = products[number];
         columns = std::max(columns, p.is_tensor() ? p.slices * p.slice : round_up(p.k, 4));
         rows = std::max(rows, round_up(map.own_rows(p.m), p.is_wgmma ? p.tile_rows : 8));
       }
       b.chunk = rows * 16 + 32;
       b.slot = columns / b.vector() * b.chunk + 16;
       b.at = at;
-      at += static_cast<std::size_t>(k_exchange_slots * b.slot);
+      at += k_exchange_slots * b.slot;
     }
     if (buffers.empty() || at > shared_bytes_) return;
     plan_.products = std::move(products), plan_.buffers = std::move(buffers);
@@ -230,7 +231,7 @@ class ResidentPlanner {
     const auto nodes = graph_.nodes();
     return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == Op::fused_reduction; });
   }
-  // Whether a block computes its units of all its rows in about that time.
+  // True if a block computes its units of all its rows in about that time.
   bool is_small() const {
     Index work = 0;
     for (const ResidentProduct& p : plan_.products)
@@ -279,11 +280,11 @@ class ResidentPlanner {
     if (p.is_tensor()) {
       const Index tiles = p.columns / k_tile;
       p.fragments = p.slice / (p.terms() / 2) * tiles;
-      p.shared_bytes = static_cast<std::size_t>(p.slices * p.fragments * 32 * 16);
+      p.shared_bytes = p.slices * p.fragments * 32 * 16;
       sums = tiles * 4;
     } else {
       set_lanes(p);
-      p.shared_bytes = static_cast<std::size_t>(round_up(p.k, 4) * p.columns) * sizeof(float);
+      p.shared_bytes = round_up(p.k, 4) * p.columns * sizeof(float);
       row_unit = 32 / p.lanes;
       sums = p.columns / p.lanes;
     }

@@ -22,7 +22,7 @@ void BufferSlots::add(const ExchangeCommand& command, std::vector<std::int64_t>&
 }
 
 void BufferSlots::read(int buffer, const ExchangeCommand& command, std::vector<std::int64_t>& table) {
-  Buffer& b = buffers_[static_cast<std::size_t>(buffer)];
+  Buffer& b = buffers_[buffer];
   const LoopTouch& operand = command.touches[0];
   Slot& latest = b.slots[b.current];
   const bool is_there = latest.columns == b.width.columns && latest.sent < waits_ &&
@@ -49,8 +49,8 @@ void BufferSlots::read(int buffer, const ExchangeCommand& command, std::vector<s
   table[command.words] = 2 * other;
 }
 
-// What has another value in memory now is no longer the operand of a product that reads there. Results that the command
-// passes come to slots by `write`.
+// Memory that has another value now is no longer the operand of a product that reads there. `write` puts the results of
+// the command into slots.
 void BufferSlots::drop_overwritten(const ExchangeCommand& command) {
   for (std::size_t k = 0; k < command.touches.size(); ++k) {
     const LoopTouch& touch = command.touches[k];
@@ -67,14 +67,14 @@ void BufferSlots::drop_overwritten(const ExchangeCommand& command) {
   }
 }
 
-// Where the operand lies if the command stores these columns of it there.
+// Places of the operand if the command stores these columns of it there.
 std::vector<BufferSlots::Place> BufferSlots::places_of(const ExchangeUse::Piece& piece,
                                                        const ExchangeCommand& command) const {
-  const auto columns = static_cast<std::size_t>(buffers_[static_cast<std::size_t>(piece.buffer)].width.columns);
+  const std::size_t columns = buffers_[piece.buffer].width.columns;
   std::vector<Place> places;
   for (const std::size_t access : piece.accesses) {
     const LoopTouch& touch = command.touches[access];
-    const std::size_t begin = touch.begin - static_cast<std::size_t>(piece.first) * piece.element;
+    const std::size_t begin = touch.begin - piece.first * piece.element;
     const std::size_t rows = std::max<std::size_t>(touch.rows, 1);
     places.push_back({touch.memory, begin, begin + (rows - 1) * touch.row_bytes + columns * piece.element});
   }
@@ -83,7 +83,7 @@ std::vector<BufferSlots::Place> BufferSlots::places_of(const ExchangeUse::Piece&
 
 void BufferSlots::write(std::size_t which, const ExchangeCommand& command) {
   const int number = command.use->writes[which];
-  Buffer& b = buffers_[static_cast<std::size_t>(number)];
+  Buffer& b = buffers_[number];
   std::vector<Place> places;
   std::int64_t columns = 0;
   bool only_there = true;

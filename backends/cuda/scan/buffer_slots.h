@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slots of exchange buffers the commands of a loop write and read, by where their operands lie in memory. A
+// Slots of exchange buffers that the commands of a loop write and read, by the memory of their operands. A
 // product reads a slot if commands before it have passed all columns of its operand and a wait of the blocks lies
 // between. Otherwise its block fills a slot from memory.
 #pragma once
@@ -46,7 +46,7 @@ class BufferSlots {
     }
     friend bool operator==(const Place&, const Place&) = default;
   };
-  // What a slot has or will have once a product reads it.
+  // The content of a slot, now or when a product reads it.
   struct Slot {
     std::vector<Place> places;                  // where the operand may lie; none: the slot has nothing
     std::int64_t columns = 0;                   // that were passed

@@ -5,7 +5,7 @@
 
 namespace unroll::cuda {
 
-// Where only groups wait, the list would grow with the steps: then the grid waits for once.
+// If only groups wait, the list would grow with the steps. At this size the grid waits once.
 constexpr std::size_t k_most_touches = 2048;
 
 Wait Exchange::wait_for(const std::vector<LoopTouch>& touches) const {
@@ -24,8 +24,9 @@ void Exchange::waited(Wait wait) {
   if (wait != Wait::none) since_group_ = since_grid_.size();
 }
 
-// Whether two blocks may touch the same byte, and whether they then have the same rows. Matrices with rows of the same
-// length either are the same one, whose elements have the same owner, or lie beside each other, or share their rows.
+// `none` if no two blocks touch the same byte, `group` if such blocks have the same rows. Matrices with rows of the
+// same length either are the same one, whose elements have the same owner, or lie beside each other, or share their
+// rows.
 Wait Exchange::between(const LoopTouch& a, const LoopTouch& b) {
   if (a.memory != b.memory || (!a.writes && !b.writes) || a.begin >= b.end || b.begin >= a.end) return Wait::none;
   if (a.row_bytes == 0 || a.row_bytes != b.row_bytes) return Wait::grid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the blocks of a loop's kernel wait for each other: before a command that touches what an earlier one did since
-// the last wait, one of them writing, unless the same block touches it in both.
+// Waits of the blocks of a loop's kernel for each other: before a command that touches bytes of an earlier one since
+// the last wait, one of them writing, unless the same block touches them in both.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class Wait : std::uint8_t { none, group, grid };  // group: the blocks that
 
 class Exchange {
  public:
-  // What the blocks must wait for before a command with these.
+  // The wait that the blocks need before a command with these.
   Wait wait_for(const std::vector<LoopTouch>& touches) const;
   void waited(Wait wait);
   void add(const std::vector<LoopTouch>& touches) {

@@ -62,7 +62,7 @@ struct WholeLoop {
   device::Operands weights = {};       // of the body: their addresses come before the commands
   std::vector<ExchangeWidth> buffers = {};  // of exchanges
   std::string what = {};               // for reports
-  // Whether the blocks of a group may be a cluster, which waits by hardware (compute capability 9.0).
+  // True if the blocks of a group may be a cluster, which waits by hardware (compute capability 9.0).
   bool can_cluster() const { return group_blocks > 1 && group_blocks <= k_most_cluster; }
 };
 inline constexpr unsigned k_loop_threads = 128, k_resident_threads = 256;
@@ -73,7 +73,7 @@ inline constexpr std::size_t k_loop_head = 4;
 // of 128 bytes.
 inline constexpr std::size_t k_counter_words = 16;
 
-// What a kernel touches of an operand: bytes [offset, offset + bytes). With `row_bytes` element (row, unit) lies at
+// The access of a kernel to an operand: bytes [offset, offset + bytes). With `row_bytes` element (row, unit) lies at
 // offset + row * row_bytes + unit * width / units, and the block that owns the unit and the row touches it; without
 // units any block that has the row; without both any block.
 struct UnitAccess {
@@ -82,8 +82,8 @@ struct UnitAccess {
   std::size_t row_bytes = 0, width = 0, rows = 0, units = 0;
 };
 
-// What a command of a resident loop has to do with exchange buffers (exchange_buffers.h). Its sizes are words: for the
-// buffer that it reads, then for each that it writes.
+// Use of exchange buffers (exchange_buffers.h) by a command of a resident loop. Its sizes are words: for the buffer
+// that it reads, then for each that it writes.
 struct ExchangeUse {
   int reads = -1;
   std::vector<int> writes = {};
@@ -97,7 +97,7 @@ struct ExchangeUse {
   std::vector<Piece> pieces = {};
 };
 
-// What a part of a resident loop has that others lack. A product: how its function gets the weight, which stays in the
+// Extras of a part of a resident loop. A product: how its function gets the weight, which stays in the
 // blocks. A row kernel: rows, or sums of rows, that a group of blocks computes, and all of them.
 struct ResidentPart {
   std::string prologue;   // functions and statements that load it

@@ -20,7 +20,7 @@ device::Axes leading_axes(const Shape& shape, const Strides& strides) {
   std::vector<std::int64_t> sizes, steps;
   for (int axis = 0; axis + 1 < shape.rank(); ++axis) {
     sizes.push_back(shape[axis]);
-    steps.push_back(strides[static_cast<std::size_t>(axis)]);
+    steps.push_back(strides[axis]);
   }
   return device::joined_axes(sizes, {steps});
 }
@@ -28,7 +28,7 @@ device::Axes leading_axes(const Shape& shape, const Strides& strides) {
 bool has_short_units(const Shape& shape, const Strides& strides) {
   constexpr std::int64_t end = std::int64_t{1} << 31;
   std::int64_t last = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+  for (int axis = 0; axis < shape.rank(); ++axis) last += (shape[axis] - 1) * strides[axis];
   return last < end && shape.elements() < end;
 }
 
@@ -78,7 +78,7 @@ std::string UnitPrinter::parameters() const {
   std::string all;
   for (std::size_t k = 0; k < dtypes_.size(); ++k)
     if (!is_gate(k))
-      all += (k < e_.inputs.size() ? "const " : "") + common::element_type(Dialect::cuda, dtypes_[k], {}) + "* " +
+      all += (k < e_.inputs.size() ? "const " : "") + common::memory_type(dtypes_[k]) + "* " +
              name(k) + ", ";
   return all;
 }
@@ -99,7 +99,7 @@ std::string UnitPrinter::places(const std::string& indent) const {
       if (axis > 0) at += " % " + decimal(axes.sizes[axis]);
       sum += (sum.empty() ? "" : " + ") + at + " * " + decimal(stride);
     }
-    const std::int64_t unit = own[static_cast<std::size_t>(e_.shape.rank() - 1)];
+    const std::int64_t unit = own[e_.shape.rank() - 1];
     if (unit != 0) sum += (sum.empty() ? "" : " + ") + std::string("unit") + (unit == 1 ? "" : " * " + decimal(unit));
     all += (sum.empty() ? "0" : sum) + ";\n";
   }
@@ -109,14 +109,14 @@ std::string UnitPrinter::places(const std::string& indent) const {
 std::string UnitPrinter::load(std::size_t input) const {
   const std::string place = "i" + std::to_string(input);
   return e_.inputs[input].is_key ? common::key_of(name(input), place)
-                                 : common::load_of(dtypes_[input], name(input), place, {});
+                                 : common::load_of(dtypes_[input], name(input), place);
 }
 
 std::string UnitPrinter::early_loads(const std::string& indent, const std::string& condition) const {
   std::string all;
   for (std::size_t k = 0; k < e_.inputs.size(); ++k) {
     if (is_gate(k) || e_.inputs[k].is_key) continue;
-    const std::string type = common::type_of(Dialect::cuda, dtypes_[k]);
+    const std::string type = common::register_type(dtypes_[k]);
     all += indent + "const " + type + " l" + std::to_string(k) + " = " + condition + " ? " + type + "(" + load(k) +
            ") : " + type + "(0);\n";
   }
@@ -132,7 +132,7 @@ std::string UnitPrinter::statements(const std::string& indent, bool loaded_early
   splice.store = [&](std::size_t result, const std::string& variable) {
     const std::size_t operand = e_.inputs.size() + result;
     const std::string store =
-        common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable, {});
+        common::store_of(dtypes_[operand], name(operand), "i" + std::to_string(operand), variable);
     const auto passes = [&](const PassedResult& each) { return each.results.front() == result; };
     std::string all;
     for (const PassedResult& each : passed_) {
@@ -162,13 +162,13 @@ std::vector<UnitAccess> UnitPrinter::accesses() const {
     const std::size_t element = dtype_bytes(dtypes_[k]);
     UnitAccess access{.operand = operand, .bytes = operands_[operand].bytes, .writes = k >= e_.inputs.size()};
     const device::Axes axes = leading_axes(e_.shape, strides(k));
-    const bool is_own = strides(k)[static_cast<std::size_t>(e_.shape.rank() - 1)] == 1 && axes.sizes.size() <= 1 &&
+    const bool is_own = strides(k)[e_.shape.rank() - 1] == 1 && axes.sizes.size() <= 1 &&
                         (axes.sizes.empty() ? rows() == 1 : axes.strides[0][0] >= units());
     if (is_own) {
-      access.width = static_cast<std::size_t>(units()) * element;
-      access.rows = static_cast<std::size_t>(rows());
-      access.units = static_cast<std::size_t>(units());
-      access.row_bytes = axes.sizes.empty() ? access.width : static_cast<std::size_t>(axes.strides[0][0]) * element;
+      access.width = units() * element;
+      access.rows = rows();
+      access.units = units();
+      access.row_bytes = axes.sizes.empty() ? access.width : axes.strides[0][0] * element;
       access.bytes = (access.rows - 1) * access.row_bytes + access.width;
     } else if (e_.shape.elements() == 0) {
       access.bytes = 0;
@@ -182,7 +182,7 @@ std::vector<UnitAccess> UnitPrinter::accesses() const {
 std::vector<UnitAccess> row_accesses(const Expression& e, const device::Operands& operands) {
   const std::vector<DType> dtypes = common::register_dtypes(e);
   const std::vector<std::int64_t> columns = common::register_columns(e);
-  const auto rows = static_cast<std::size_t>(e.shape.elements() / e.shape[e.shape.rank() - 1]);
+  const std::size_t rows = e.shape.elements() / e.shape[e.shape.rank() - 1];
   std::vector<UnitAccess> all;
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const bool writes = k >= e.inputs.size();
@@ -191,10 +191,10 @@ std::vector<UnitAccess> row_accesses(const Expression& e, const device::Operands
     UnitAccess access{.operand = k, .bytes = operands[k].bytes, .writes = writes};
     const device::Axes axes = leading_axes(e.shape, strides);
     const bool is_sum = writes && e.results[k - e.inputs.size()].sums;
-    const bool is_dense = columns[from] == 1 || strides[static_cast<std::size_t>(e.shape.rank() - 1)] == 1;
+    const bool is_dense = columns[from] == 1 || strides[e.shape.rank() - 1] == 1;
     if (!is_sum && is_dense && axes.sizes.size() == 1 && axes.strides[0][0] >= columns[from]) {
-      access.row_bytes = static_cast<std::size_t>(axes.strides[0][0]) * dtype_bytes(dtypes[from]);
-      access.width = static_cast<std::size_t>(columns[from]) * dtype_bytes(dtypes[from]);
+      access.row_bytes = axes.strides[0][0] * dtype_bytes(dtypes[from]);
+      access.width = columns[from] * dtype_bytes(dtypes[from]);
       access.rows = rows;
       access.bytes = (rows - 1) * access.row_bytes + access.width;
     }

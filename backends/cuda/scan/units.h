@@ -15,7 +15,7 @@ namespace unroll::cuda {
 
 inline std::string decimal(std::int64_t n) { return std::to_string(n); }
 
-// Which block owns which elements: of values [rows, ..., units], a block has some units and, if rows are independent,
+// Owners of elements: of values [rows, ..., units], a block has some units and, if rows are independent,
 // some rows. Blocks of the grid are numbered [groups, blocks].
 struct UnitMap {
   std::int64_t blocks = 1;  // along the units
@@ -38,7 +38,7 @@ class UnitPrinter {
   const std::vector<PassedResult>& passed() const { return passed_; }
   // The place of a result among accesses().
   std::size_t access_of(std::size_t result) const;
-  // Whether rows of every operand lie where groups of rows expect them.
+  // True if rows of every operand lie where groups of rows expect them.
   static bool fits(const common::Expression& expression, const UnitMap& map);
 
   std::string index() const { return is_short_ ? "int" : "long long"; }
@@ -65,7 +65,7 @@ class UnitPrinter {
   bool is_short_;
 };
 
-// What a row kernel touches of its operands: inputs, then results.
+// Accesses of a row kernel to its operands: inputs, then results.
 std::vector<UnitAccess> row_accesses(const common::Expression& rows, const device::Operands& operands);
 // "  const int first_unit = ..., rows_begin = ..., rows_end = ...;": what a block owns of [rows, units].
 std::string print_owned(const UnitMap& map, std::int64_t rows, std::int64_t units, std::int64_t live_rows = 0);

@@ -28,7 +28,7 @@ namespace unroll::vulkan {
   X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData)                                             \
   X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)               \
   X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp) X(GetQueryPoolResults)
-// Of the extension VK_EXT_debug_utils, for validation; null without it.
+// Functions of the extension VK_EXT_debug_utils, for validation; null without it.
 #define UNROLL_VULKAN_DEBUG_FUNCTIONS(X) X(CreateDebugUtilsMessengerEXT) X(DestroyDebugUtilsMessengerEXT)
 
 #define UNROLL_VULKAN_FUNCTIONS(X)  \

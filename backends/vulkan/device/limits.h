@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans and kernels must respect on a device: limits that the driver states, and known ones that it does not.
+// Limits of a device for plans and kernels: those that the driver states, and known ones that it does not state.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ Module::Module(const ModuleOptions& options) : options_(options) {
   const Id block_pointer = block_of(word, 4);
   word_pointer_ = pointer(k_storage_buffer, word);
   for (int b = 0; b < options.buffers; ++b) buffers_.push_back(buffer(block_pointer, b));
-  const Id push_block = declare(Spv::type_struct, std::vector<Id>(static_cast<std::size_t>(options.push_words), word));
+  const Id push_block = declare(Spv::type_struct, std::vector<Id>(options.push_words, word));
   append(decorations_, Spv::decorate, {push_block, k_block});
   for (Id m = 0; m < static_cast<Id>(options.push_words); ++m)
     append(decorations_, Spv::member_decorate, {push_block, m, k_offset, 4 * m});
@@ -115,8 +115,7 @@ void Module::emit_plain(Spv op, const std::vector<Id>& operands) { append(body_,
 void Module::no_contraction(Id id) { append(decorations_, Spv::decorate, {id, k_no_contraction}); }
 
 Id Module::buffer_word(int buffer, Id index) {
-  return emit(Spv::access_chain, word_pointer_,
-              {buffers_[static_cast<std::size_t>(buffer)], constant(Kind::u32, 0), index});
+  return emit(Spv::access_chain, word_pointer_, {buffers_[buffer], constant(Kind::u32, 0), index});
 }
 Id Module::half() { return declare(Spv::type_int, {16, 0}); }
 Id Module::buffer_half(int buffer, Id index) {

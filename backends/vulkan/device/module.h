@@ -15,7 +15,7 @@ namespace unroll::vulkan {
 using Id = std::uint32_t;
 using Words = std::vector<std::uint32_t>;
 
-// Of registers. Words in memory are u32.
+// Types of registers. Words in memory are u32.
 enum class Kind : std::uint8_t { boolean, i32, u32, f32 };
 
 // Operation codes of the instructions that are written.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver made of a shader, in a file between processes. A file is outside input: the driver gets it only if it
-// is whole, of exactly this shader, device and driver (kernel_files.h), and begins with the driver's own marks.
+// Compiled shaders in files. A file is outside input: the driver gets it only if it is whole, of exactly this shader,
+// device and driver (kernel_files.h), and begins with the driver's own marks.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class PipelineFile {
   std::string depends_on_, path_, kept_;
 };
 
-// Whether bytes begin as the driver of a device with these limits begins the data of its caches, and say more.
+// True if bytes begin as the driver of a device with these limits begins the data of its caches, and have more.
 bool is_of_driver(std::string_view bytes, const Limits& limits);
 
 }  // namespace unroll::vulkan

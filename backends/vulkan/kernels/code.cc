@@ -100,7 +100,7 @@ Code::Code(const ModuleOptions& options)
     }
   int next = live_->param + live_->by_rows;
   for (int k = 0; k < n; ++k) {
-    const LiveRows::Operand& each = live_->operands[static_cast<std::size_t>(k)];
+    const LiveRows::Operand& each = live_->operands[k];
     base_.push_back(push(1 + k));
     bounds_.emplace_back();
     if (each.is_plain()) continue;
@@ -112,10 +112,10 @@ Code::Code(const ModuleOptions& options)
 }
 
 Term Code::parameter(int index) { return load(0, push(0) + u(static_cast<std::uint32_t>(index))); }
-Term Code::base(int operand) { return live_ ? base_[static_cast<std::size_t>(operand)] : push(1 + operand); }
+Term Code::base(int operand) { return live_ ? base_[operand] : push(1 + operand); }
 void Code::guard(int operand, Term index, const std::function<void()>& store) {
-  if (!live_ || !live_->operands[static_cast<std::size_t>(operand)].guards) return store();
-  const auto& [end, skipped] = bounds_[static_cast<std::size_t>(operand)];
+  if (!live_ || !live_->operands[operand].guards) return store();
+  const auto& [end, skipped] = bounds_[operand];
   when(index + skipped < end, store);
 }
 Term Code::live_items(Term all) { return has_live_rows() ? rows_ * parameter(live_->param) : all; }

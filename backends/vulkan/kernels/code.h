@@ -79,7 +79,7 @@ class Code {
   Term f(float value);
   Term truth(bool value) { return {this, module_.constant(Kind::boolean, value ? 1 : 0), Kind::boolean}; }
   Term zero(Kind kind) { return {this, module_.constant(kind, 0), kind}; }
-  // Of kind, with these bits: f32 may be infinite.
+  // A constant of this kind with these bits: f32 may be infinite.
   Term bits(Kind kind, std::uint32_t value) { return {this, module_.constant(kind, value), kind}; }
 
   Term push(int word) { return {this, module_.push_word(word), Kind::u32}; }
@@ -88,7 +88,7 @@ class Code {
   Term global_index();  // of the invocation
   Term base(int operand);  // where it begins in its buffer, in elements
   void guard(int operand, Term index, const std::function<void()>& store);
-  // Of `all` items of work, those of live rows; of a live row's number, whether it ran in the step before.
+  // The items of live rows among `all` items of work.
   Term live_items(Term all);
   bool has_live_rows() const { return live_ && live_->by_rows; }
   Term live_rows() const { return rows_; }

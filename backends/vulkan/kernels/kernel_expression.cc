@@ -197,7 +197,7 @@ std::string expression_key(const Expression& e, const Buffers& buffers) {
   for (const Strides* strides : operands_of(e)) {
     key += static_cast<char>(walk_of(e.shape, *strides));
     if (walk_of(e.shape, *strides) != Walk::strided) continue;
-    for (int axis = 0; axis < e.shape.rank(); ++axis) key += (*strides)[static_cast<std::size_t>(axis)] ? '1' : '0';
+    for (int axis = 0; axis < e.shape.rank(); ++axis) key += (*strides)[axis] ? '1' : '0';
   }
   key += ";";
   for (const int buffer : buffers.of) number(static_cast<std::uint64_t>(buffer));
@@ -221,7 +221,7 @@ Params expression_params(const Expression& e, const Buffers& buffers) {
   for (const Strides* strides : operands_of(e)) {
     if (walk_of(e.shape, *strides) != Walk::strided) continue;
     for (int axis = 0; axis < e.shape.rank(); ++axis)
-      p.push_back(static_cast<std::uint32_t>((*strides)[static_cast<std::size_t>(axis)]));
+      p.push_back(static_cast<std::uint32_t>((*strides)[axis]));
   }
   for (std::size_t k = 0; k < buffers.of.size(); ++k)
     if (!buffers.is_first(k)) p.push_back(buffers.distance[k]);
@@ -234,13 +234,13 @@ namespace {
 std::vector<Term> places_of(Code& c, const Expression& e, int first_param, Term element, int& next) {
   const auto operands = operands_of(e);
   const int rank = e.shape.rank();
-  std::vector<Term> coordinates(static_cast<std::size_t>(rank));
+  std::vector<Term> coordinates(rank);
   bool strided = false;
   for (const Strides* strides : operands) strided = strided || walk_of(e.shape, *strides) == Walk::strided;
   Term rest = element;
   for (int axis = rank - 1; strided && axis >= 0; --axis) {
     const Term size = parameter(c, first_param + 1 + axis);
-    coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
+    coordinates[axis] = axis > 0 ? rest % size : rest;
     if (axis > 0) rest = rest / size;
   }
   next = first_param + 1 + rank;
@@ -249,8 +249,8 @@ std::vector<Term> places_of(Code& c, const Expression& e, int first_param, Term 
     const Walk walk = walk_of(e.shape, *strides);
     Term at = walk == Walk::dense ? element : c.u(0);
     for (int axis = 0; walk == Walk::strided && axis < rank; ++axis, ++next)
-      if ((*strides)[static_cast<std::size_t>(axis)] != 0)
-        at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c, next);
+      if ((*strides)[axis] != 0)
+        at = at + coordinates[axis] * parameter(c, next);
     places.push_back(at);
   }
   return places;

@@ -14,7 +14,7 @@ using common::Instruction;
 using common::operands_of;
 using common::Strides;
 
-std::size_t last_axis(const Expression& e) { return static_cast<std::size_t>(e.shape.rank() - 1); }
+std::size_t last_axis(const Expression& e) { return e.shape.rank() - 1; }
 
 class BufferRows final : public RowOperands {
  public:
@@ -44,11 +44,11 @@ class BufferRows final : public RowOperands {
 // The offset of the row in each operand. Parameters: units, sizes of the leading axes, strides, distances.
 void BufferRows::begin_row(Term row, Term unit) {
   const int rank = e_.shape.rank();
-  std::vector<Term> coordinates(static_cast<std::size_t>(rank));
+  std::vector<Term> coordinates(rank);
   Term rest = row;
   for (int axis = rank - 2; axis >= 0; --axis) {
     const Term size = parameter(c_, 1 + axis);
-    coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % size : rest;
+    coordinates[axis] = axis > 0 ? rest % size : rest;
     if (axis > 0) rest = rest / size;
   }
   const auto operands = operands_of(e_);
@@ -59,8 +59,8 @@ void BufferRows::begin_row(Term row, Term unit) {
     const bool sums = k >= e_.inputs.size() && e_.results[k - e_.inputs.size()].sums;
     Term at = sums ? unit * parameter(c_, strides + rank - 2) : c_.u(0);
     for (int axis = 0; !sums && axis < rank - 1; ++axis)
-      if ((*operands[k])[static_cast<std::size_t>(axis)] != 0)
-        at = at + coordinates[static_cast<std::size_t>(axis)] * parameter(c_, strides + axis);
+      if ((*operands[k])[axis] != 0)
+        at = at + coordinates[axis] * parameter(c_, strides + axis);
     if (!b_.is_first(k)) at = at + parameter(c_, next++);
     offsets_.push_back(at);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around a packed loop: the rows of its steps, and the states that it leaves.
+// Kernels before and after a packed loop: the rows of its steps, and its final states.
 #include "backends/vulkan/kernels/kernels.h"
 
 namespace unroll::vulkan {

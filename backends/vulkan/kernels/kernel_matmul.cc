@@ -320,7 +320,7 @@ Words MatmulWriter::write() {
     b_at_ = b_at_ + coordinate * param(batch_param(2, axis));
     c_at_ = c_at_ + coordinate * param(batch_param(3, axis));
   }
-  // What is left of the group's number is its part.
+  // The rest of the group's number is its part.
   const Term k = param(2), length = param(3), parts = (k + length - c_.u(1)) / length;
   k_begin_ = rest * length;
   k_end_ = c_.select(k_begin_ + length < k, k_begin_ + length, k);

@@ -13,7 +13,7 @@ using common::Instruction;
 
 constexpr std::uint32_t k_added_in_a_row = 8;  // partial results that each lane adds up by itself
 
-// Of a loop over columns, whose partial results lie side by side.
+// The most reductions in one loop over columns: their partial results lie side by side.
 std::size_t most_reductions(const RowSchedule& schedule, const Expression& e) {
   std::size_t most = 0;
   for (const RowSchedule::Loop& loop : schedule.loops()) {
@@ -185,7 +185,7 @@ void RowWriter::of_columns(const RowSchedule::Loop& loop) {
     for (const std::size_t r : loop.registers) {
       const auto reduction = std::find(reductions.begin(), reductions.end(), r);
       if (reduction != reductions.end()) {
-        const Local& sum = sums[static_cast<std::size_t>(reduction - reductions.begin())];
+        const Local& sum = sums[reduction - reductions.begin()];
         const std::size_t of = instruction(r).a;
         const Term x = value(of, column);
         if (n_columns_[of] > 1) known_[of] = x;

@@ -13,7 +13,7 @@
 namespace unroll::vulkan {
 
 // Terms that are added up one after the other: the rounding errors of such a sum grow with them, and docs/numerics.md
-// allows for the logarithm of all terms of a product. Of 2,048 equal terms the error is as large as what is allowed.
+// allows for the logarithm of all terms of a product. With 2,048 equal terms the error equals the tolerance.
 constexpr std::uint32_t k_block_terms = 1024;
 
 // Rows and columns are multiples of 4, because shared memory is accessed four elements at a time. The loop over `depth`

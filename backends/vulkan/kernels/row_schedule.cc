@@ -11,7 +11,7 @@ namespace {
 bool is_reduction(Op op) { return op == Op::reduce_sum || op == Op::reduce_max; }
 bool reads_other_columns(Op op) { return op == Op::slice || op == Op::concat; }
 
-// What costs no more than reading a value back.
+// True if the op costs no more than reading a value back.
 bool is_cheap(Op op) {
   switch (op) {
     case Op::neg:
@@ -51,7 +51,7 @@ RowSchedule::RowSchedule(const common::Expression& expression)
 
 // A value that a few cheap instructions make from operands of the group, numbers of the row and values that are kept
 // anyway is computed again, with the same bits, instead of being kept: memory for a row is scarce.
-// What is only a part of a longer concatenation is never kept.
+// A part of a longer concatenation is never kept.
 void RowSchedule::repeat_cheap() {
   const auto is_concat = [&](std::size_t r) { return e_.instructions[r - first_].op == Op::concat; };
   std::vector<bool> is_part(columns_.size(), true);
@@ -69,7 +69,7 @@ void RowSchedule::repeat_cheap() {
     if (costs_[r] > (joins ? k_most_parts : k_most_repeated)) costs_[r] = -1;
     kept_[r] = kept_[r] && costs_[r] < 0;
   }
-  // What is read at other columns needs its operands there.
+  // A value that is read at other columns needs its operands there.
   for (std::size_t r = columns_.size(); r-- > first_;) {
     if (!crossed_[r] || kept_[r]) continue;
     for (const std::size_t o : operands_of(r)) crossed_[o] = crossed_[o] || (o >= first_ && columns_[o] > 1);

@@ -18,7 +18,7 @@ struct RowLayout {
   bool stores_scalars = false;
 };
 
-// How a row expression is computed: loops over columns, one after the other. An instruction joins the last loop unless
+// The loops over columns that compute a row expression, one after the other. An instruction joins the last loop unless
 // it needs other columns of a value of that loop, or its reduction.
 class RowSchedule {
  public:
@@ -57,7 +57,7 @@ RowLayout row_layout(const RowSchedule& schedule, const Limits& limits);
 // Words of a row in the spill buffer, which is the last operand when there are some.
 std::uint32_t spill_words(const RowSchedule& schedule, const RowLayout& layout);
 
-// What the code of a fused reduction reads and writes: column by column of the row that it is at.
+// The operands of the code of a fused reduction, which it reads and writes column by column of its row.
 class RowOperands {
  public:
   virtual ~RowOperands() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tile a product gets. The model counts, per term of the sum, multiplications and the loads that they need; and
-// rounds of workgroups, because a device runs a number of them at once.
+// Choice of the tile of a product. The model counts, per term of the sum, multiplications and the loads that they need;
+// and rounds of workgroups, because a device runs a number of them at once.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend, its buffers and its executables share; it lives as long as any of them.
+// State that a backend, its buffers and its executables share. It lives as long as any of them.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace unroll::vulkan {
 
-// How loops run: as one kernel where it is faster by a model, always as steps, or as one kernel wherever it can.
+// The form of loops: one kernel if a model predicts that it is faster, always steps, or one kernel if possible.
 enum class Loops : std::uint8_t { automatic, steps, whole };
 
 struct Context {

@@ -28,15 +28,12 @@ std::string loop_text(std::int64_t steps, std::int64_t each) {
 void report_plan(const PlanProgram& program, int depth, const Times& milliseconds, std::vector<ReportLine>& lines) {
   for (const NodeWork& work : program.works) {
     const Node& node = program.plan->graph->node(work.node);
-    ReportLine line{"%" + std::to_string(work.node) + " " + std::string(op_info(node.op).name), {}};
+    ReportLine line = device::report_line(*program.plan, work.node, depth);
     const std::size_t n = work.dispatches.size();
     const bool is_whole = node.op == Op::scan && !work.body;
     line.implementation = is_whole    ? "whole loop in " + std::to_string(n) + (n == 1 ? " dispatch" : " dispatches")
                           : work.body ? loop_text(scan_layout(node).steps, commands_per_step(*work.body))
                                     : std::to_string(n) + (n == 1 ? " dispatch" : " dispatches");
-    for (const Type& type : node.outputs) line.bytes += type.bytes();
-    line.depth = depth;
-    line.node = work.node;
     if (const auto time = milliseconds.find(&work); time != milliseconds.end()) line.milliseconds = time->second;
     lines.push_back(std::move(line));
     if (work.body) report_plan(*work.body, depth + 1, milliseconds, lines);
@@ -47,18 +44,14 @@ void report_plan(const PlanProgram& program, int depth, const Times& millisecond
 
 VulkanExecutable::VulkanExecutable(std::shared_ptr<Context> context, std::shared_ptr<const Plan> plan)
     : context_(std::move(context)), plan_(std::move(plan)), program_(compile_program(*context_, plan_)) {
-  std::size_t copied = 0;
-  for (const NamedValue& output : plan_->graph->outputs())
-    copied += (plan_->graph->type(output.value).bytes() + 3) / 4 * 4;
-  const bool has_donors =
-      std::any_of(plan_->donors.begin(), plan_->donors.end(), [](int donor) { return donor >= 0; });
+  const std::size_t copied = device::copied_bytes(*plan_);
   try {
     Memory& memory = context_->memory;
     held_.arena = memory.allocate(plan_->arena_bytes, Use::device);
     held_.constants = memory.allocate(program_.constants.size(), Use::device);
     held_.params = memory.allocate(program_.params.size() * sizeof(std::uint32_t), Use::device);
     held_.workspace = memory.allocate(program_.workspace_bytes, Use::device);
-    if (has_donors) held_.copies = memory.allocate(copied, Use::device);
+    if (copied > 0) held_.copies = memory.allocate(copied, Use::device);
     context_->queue.upload(held_.constants, 0, program_.constants);
     context_->queue.upload(held_.params, 0, std::as_bytes(std::span(program_.params)));
   } catch (...) {

@@ -2,11 +2,6 @@
 #include "backends/vulkan/program/program.h"
 
 #include <algorithm>
-#include <cstring>
-#include <list>
-#include <map>
-#include <numeric>
-#include <set>
 
 #include "unroll/ir/ops.h"
 
@@ -14,130 +9,143 @@ namespace unroll::vulkan {
 
 namespace {
 
-using device::aligned;
-
 [[noreturn]] void refuse(const std::string& what) { device::refuse("vulkan", what); }
 
-void require_supported(const Node& node, const Limits& limits) {
-  device::require_lowered("vulkan", node, true);
-  for (const Type& type : node.outputs) {
-    kind_of(type.dtype);
-    if (is_half(type.dtype) && !limits.halves)
-      refuse("stores " + std::string(dtype_name(type.dtype)) +
-             " on devices with storageBuffer16BitAccess only, which " + limits.name + " lacks");
+void require_supported(const Graph& graph, const Limits& limits) {
+  for (const Node& node : graph.nodes()) {
+    device::require_lowered("vulkan", node, true);
+    for (const Type& type : node.outputs) {
+      kind_of(type.dtype);
+      if (is_half(type.dtype) && !limits.halves)
+        refuse("stores " + std::string(dtype_name(type.dtype)) +
+               " on devices with storageBuffer16BitAccess only, which " + limits.name + " lacks");
+    }
   }
 }
 
-// Steps of the body run one after the other.
-std::shared_ptr<PlanProgram> compile_plan(Context& context, Program& out, std::shared_ptr<const Plan> plan,
-                                          std::shared_ptr<const common::Hazards> hazards, const LoopOutputs& loop,
-                                          const Plan* outer = nullptr, std::int32_t scan = -1) {
-  auto made = std::make_shared<PlanProgram>();
-  made->plan = plan;
-  made->hazards = hazards;
-  const auto nodes = plan->graph->nodes();
-  made->constants.resize(nodes.size());
-  NodeCompiler compiler(context, out, *plan);
-  std::map<std::int32_t, const NodeCompiler::JoinedWork*> by_product, by_epilogue;
-  std::list<NodeCompiler::JoinedWork> joined;
-  std::map<std::int32_t, int> last_states;  // nodes that make a state which the next step computes itself
-  const std::vector<JoinedConcat> concats = device::joined_concats(*plan, *hazards);
-  compiler.set_concats(concats);
-  const bool is_packed = outer && scan_layout(outer->graph->node(scan)).packed;
-  std::vector<int> moved;  // outputs
-  if (is_packed) {
-    compiler.set_packed(*outer, scan, made->states, *hazards, moved);
-  } else {
-    device::set_state_places(made->states, *plan, loop);
-    compiler.store_ahead(made->states);
-  }
-  for (const Joined& each : device::joined_products(*plan, *hazards, loop, concats)) {
-    auto work = compiler.may_carry(each.state) ? compiler.join(each) : std::nullopt;
-    if (!work && !each.otherwise.empty()) work = compiler.join(each.otherwise[0]);
-    if (!work) continue;
-    joined.push_back(std::move(*work));
-    const Joined& group = joined.back().nodes;
-    by_product[group.product] = by_epilogue[group.epilogue] = &joined.back();
-    if (group.state < 0) continue;
-    made->states.two_arenas = true;
-    last_states[group.product] = group.state;
-    if (group.through >= 0) last_states[group.through] = group.state;
-  }
-  std::set<std::int32_t> absorbed;  // nodes whose work others do
-  for (const JoinedConcat& each : concats) absorbed.insert(each.concat);
-  for (const auto& work : joined)
-    for (const auto& [copy, gate] : work.nodes.kept) absorbed.insert(copy);
-  std::vector<SharedProducts> shared;
-  if (loop.stored.empty()) {  // weight gradients are products outside of loops
-    std::vector<std::int32_t> runs_at(nodes.size());
-    std::iota(runs_at.begin(), runs_at.end(), 0);
-    std::set<std::int32_t> taken = absorbed;
-    for (const auto& work : joined) {
-      taken.insert({work.nodes.product, work.nodes.epilogue});
-      runs_at[static_cast<std::size_t>(work.nodes.product)] = work.nodes.epilogue;
-      for (const auto& [copy, gate] : work.nodes.kept) runs_at[static_cast<std::size_t>(copy)] = work.nodes.epilogue;
-    }
-    shared = compiler.shared_products(*hazards, runs_at, taken);
-  }
-  std::map<std::int32_t, const SharedProducts*> by_first;
-  for (const SharedProducts& each : shared) {
-    by_first[each.first] = &each;
-    absorbed.insert(each.products.begin(), each.products.end());
-    if (each.sum >= 0) absorbed.insert(each.sum);
-    absorbed.erase(each.first);
-  }
-  if (made->states.two_arenas) made->second_arena = compiler.workspace(plan->arena_bytes);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const Node& node = nodes[n];
-    require_supported(node, context.device.limits());
-    if (node.op == Op::constant) {
-      const auto bytes = node.attributes.get<std::shared_ptr<const Tensor>>("value")->bytes();
-      made->constants[n] = out.constants.size();
-      out.constants.resize(aligned(out.constants.size() + std::max<std::size_t>(bytes.size(), 1)));
-      if (!bytes.empty()) std::memcpy(out.constants.data() + made->constants[n], bytes.data(), bytes.size());
-    }
-    if (hazards->tasks[n].writes.empty()) continue;  // nothing to do, or nothing that is kept
-    NodeWork work{static_cast<std::int32_t>(n)};
-    const auto product = by_product.find(work.node), epilogue = by_epilogue.find(work.node);
-    if (const auto state = last_states.find(work.node); state != last_states.end()) work.last_state = state->second;
-    else if (product != by_product.end()) continue;
-    if (absorbed.count(work.node)) continue;
-    for (const JoinedConcat& each : concats)
-      if (each.node == work.node) work.joined.push_back(each.concat);
-    work.ahead = compiler.stored_ahead(work.node);
-    if (node.op == Op::scan) {
-      for (const Node& each : plan->bodies[n]->graph->nodes()) require_supported(each, context.device.limits());
-      if (compiler.whole_loop(work, *hazards->bodies[n])) {
-        made->works.push_back(std::move(work));
-        continue;
-      }
-      LoopOutputs outputs{scan_layout(node).n_states};
-      for (const Storage& storage : plan->storage[n]) outputs.stored.push_back(storage.place != Storage::Place::none);
-      work.body = compile_plan(context, out, plan->bodies[n], hazards->bodies[n], outputs, plan.get(), work.node);
-      const int n_states = outputs.n_states;
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-        const bool lost = plan->storage[n][k].place == Storage::Place::none && static_cast<int>(k) >= n_states;
-        work.loop.unread.push_back(lost ? compiler.workspace(node.outputs[k].bytes()) : Operand{});
-      }
-      work.loop.node = work.node;
-      work.loop.body = work.body;
-      if (scan_layout(node).packed) compiler.around_packed(work);
-    } else if (const auto group = by_first.find(work.node); group != by_first.end()) {
-      compiler.compile(work, *group->second);
+using Emit = Assignment::Kind;
+
+// Assigns each node of a plan, or of the body of a loop, to the work that computes it, then compiles these works.
+class PlanCompiler {
+ public:
+  // `scan`: the loop of `outer` whose body the plan is, with the outputs `loop`; -1: the plan is no body.
+  PlanCompiler(Context& context, Program& out, std::shared_ptr<const Plan> plan,
+               std::shared_ptr<const common::Hazards> hazards, LoopOutputs loop = {}, const Plan* outer = nullptr,
+               std::int32_t scan = -1)
+      : context_(context), out_(out), plan_(*plan), graph_(*plan->graph), loop_(std::move(loop)),
+        made_(std::make_shared<PlanProgram>()), compiler_(context, out, plan_) {
+    made_->plan = std::move(plan);
+    made_->hazards = std::move(hazards);
+    concats_ = device::joined_concats(plan_, *made_->hazards);
+    compiler_.set_concats(concats_);
+    if (outer && scan_layout(outer->graph->node(scan)).packed) {
+      moved_ = compiler_.set_packed(*outer, scan, *made_->hazards, made_->states);
     } else {
-      const bool is_joined = epilogue != by_epilogue.end();
-      if (!is_joined || epilogue->second->nodes.state >= 0) compiler.compile(work);
-      if (is_joined) compiler.compile(work, *epilogue->second);
+      device::set_state_places(made_->states, plan_, loop_);
+      compiler_.store_ahead(made_->states);
     }
-    made->works.push_back(std::move(work));
   }
-  for (const int output : moved) {
-    NodeWork work{plan->graph->outputs()[static_cast<std::size_t>(output)].value.node};
-    compiler.move_output(work, output);
-    made->works.push_back(std::move(work));
+
+  std::shared_ptr<const PlanProgram> compile() {
+    require_supported(graph_, context_.device.limits());
+    assign();
+    if (made_->states.two_arenas) made_->second_arena = compiler_.workspace(plan_.arena_bytes);
+    device::place_constants(*made_, out_.constants);
+    for (const Assignment& each : assignments_) {
+      const bool has_work = each.kind == Emit::moved_output || stores(each.node);
+      if (has_work && each.kind != Emit::none) made_->works.push_back(compile(each));
+    }
+    return made_;
   }
-  return made;
-}
+
+ private:
+  bool stores(std::int32_t node) const { return !made_->hazards->tasks[node].writes.empty(); }
+
+  void assign() {
+    for (std::int32_t n = 0; n < std::ssize(graph_.nodes()); ++n) {
+      const Emit kind = graph_.node(n).op == Op::scan ? Emit::loop : Emit::node;
+      assignments_.push_back({n, stores(n) ? kind : Emit::none, n});
+    }
+    for (const JoinedConcat& each : concats_) assignments_[each.concat].kind = Emit::none;
+    for (const Joined& each : device::joined_products(plan_, *made_->hazards, loop_, concats_)) assign(each);
+    if (loop_.stored.empty()) {  // weight gradients are products outside of loops
+      shared_ = compiler_.shared_products(*made_->hazards, assignments_);
+      for (int g = 0; g < std::ssize(shared_); ++g) {
+        for (const std::int32_t n : shared_[g].products) assignments_[n].kind = Emit::none;
+        if (shared_[g].sum >= 0) assignments_[shared_[g].sum].kind = Emit::none;
+        assignments_[shared_[g].first] = {shared_[g].first, Emit::shared_products, g};
+      }
+    }
+    for (const int output : moved_)
+      assignments_.push_back({graph_.outputs()[output].value.node, Emit::moved_output, output});
+  }
+
+  void assign(const Joined& candidate) {
+    auto work = compiler_.may_carry(candidate.state) ? compiler_.join(candidate) : std::nullopt;
+    if (!work && !candidate.otherwise.empty()) work = compiler_.join(candidate.otherwise[0]);
+    if (!work) return;
+    const Joined& nodes = work->nodes;
+    const bool is_carried = nodes.state >= 0;
+    assignments_[nodes.product] = {nodes.product, is_carried ? Emit::last_step : Emit::none,
+                                   is_carried ? nodes.state : nodes.epilogue};
+    if (nodes.through >= 0) assignments_[nodes.through] = {nodes.through, Emit::last_step, nodes.state};
+    assignments_[nodes.epilogue] = {nodes.epilogue, is_carried ? Emit::epilogue_of_carried : Emit::epilogue,
+                                    static_cast<int>(joined_.size())};
+    for (const auto& [copy, gate] : nodes.kept) assignments_[copy] = {copy, Emit::none, nodes.epilogue};
+    made_->states.two_arenas = made_->states.two_arenas || is_carried;
+    joined_.push_back(std::move(*work));
+  }
+
+  NodeWork compile(const Assignment& each) {
+    NodeWork work{each.node};
+    if (each.kind == Emit::moved_output) {
+      compiler_.move_output(work, each.group);
+      return work;
+    }
+    for (const JoinedConcat& concat : concats_)
+      if (concat.node == each.node) work.joined.push_back(concat.concat);
+    work.ahead = compiler_.stored_ahead(each.node);
+    switch (each.kind) {
+      case Emit::last_step:
+        work.last_state = each.group;
+        compiler_.compile(work);
+        break;
+      case Emit::epilogue: compiler_.compile(work, joined_[each.group]); break;
+      case Emit::epilogue_of_carried:
+        compiler_.compile(work);
+        compiler_.compile(work, joined_[each.group]);
+        break;
+      case Emit::shared_products: compiler_.compile(work, shared_[each.group]); break;
+      case Emit::loop: compile_loop(work); break;
+      default: compiler_.compile(work);
+    }
+    return work;
+  }
+
+  void compile_loop(NodeWork& work) {
+    const auto& body = plan_.bodies[work.node];
+    const auto& hazards = made_->hazards->bodies[work.node];
+    require_supported(*body->graph, context_.device.limits());
+    if (compiler_.whole_loop(work, *hazards)) return;
+    const LoopOutputs outputs = device::loop_outputs(plan_, work.node);
+    work.body = PlanCompiler(context_, out_, body, hazards, outputs, &plan_, work.node).compile();
+    work.loop = device::loop_places(plan_, work.node, work.body, compiler_);
+    if (scan_layout(graph_.node(work.node)).packed) compiler_.around_packed(work);
+  }
+
+  Context& context_;
+  Program& out_;
+  const Plan& plan_;
+  const Graph& graph_;
+  const LoopOutputs loop_;
+  std::shared_ptr<PlanProgram> made_;
+  NodeCompiler compiler_;
+  std::vector<JoinedConcat> concats_;
+  std::vector<NodeCompiler::JoinedWork> joined_;
+  std::vector<SharedProducts> shared_;
+  std::vector<int> moved_;  // outputs
+  std::vector<Assignment> assignments_;  // of the nodes, then of moved outputs
+};
 
 }  // namespace
 
@@ -145,7 +153,7 @@ Program compile_program(Context& context, std::shared_ptr<const Plan> plan) {
   Program out;
   if (plan->weights != WeightFormat::f32) refuse("keeps weights in f32 only");
   auto hazards = std::make_shared<const common::Hazards>(common::hazards_of(*plan));
-  out.main = compile_plan(context, out, std::move(plan), std::move(hazards), {});
+  out.main = PlanCompiler(context, out, std::move(plan), std::move(hazards)).compile();
   if (out.params.size() * sizeof(std::uint32_t) > context.device.limits().range)
     refuse("the plan has more parameters than the device binds");
   return out;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as dispatches: which kernel, on which values, with which parameters. Where values lie is known when a program
-// is recorded for bound buffers (record.h).
+// A plan as dispatches: which kernel, on which values, with which parameters. The recording for bound buffers
+// (record.h) adds the places of values.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "backends/common/hazards.h"
@@ -81,6 +80,23 @@ struct SharedProducts {
   std::int32_t sum = -1, first = -1;  // nodes
 };
 
+// The work that computes a node, or moves an output of a packed loop.
+struct Assignment {
+  enum class Kind : std::uint8_t {
+    none,                 // no work of its own; `group`: the node whose work computes it
+    node,                 // the dispatches of the node alone
+    last_step,            // the same, in the last step only, for state `group`; else the next step computes it
+    epilogue,             // in one dispatch with the product of joined products `group`
+    epilogue_of_carried,  // the same in steps after the first, with the product of the step before
+    shared_products,      // shared products `group`
+    loop,
+    moved_output          // output `group` of the body
+  };
+  std::int32_t node = -1;
+  Kind kind = Kind::none;
+  std::int32_t group = -1;
+};
+
 // The dispatches of the nodes of one plan. program_nodes.cc has those of the ops.
 class NodeCompiler : public device::Lowering {
  public:
@@ -98,21 +114,18 @@ class NodeCompiler : public device::Lowering {
   };
   std::optional<JoinedWork> join(const Joined& joined);
   void compile(NodeWork& work, const JoinedWork& joined);
-  // program_shared.cc. `runs_at`: [node] the node whose work it is a part of; `joined`: nodes of other groups.
-  std::vector<SharedProducts> shared_products(const common::Hazards& hazards, const std::vector<std::int32_t>& runs_at,
-                                              const std::set<std::int32_t>& joined);
+  // program_shared.cc. Groups of nodes with dispatches of their own.
+  std::vector<SharedProducts> shared_products(const common::Hazards& hazards,
+                                              const std::vector<Assignment>& assignments);
   void compile(NodeWork& work, const SharedProducts& group);
   // A scan as dispatches of one kernel that runs its steps; false: its steps are dispatches (loops.h).
   bool whole_loop(NodeWork& work, const common::Hazards& body);
-  // program_packed.cc. The body of a packed loop: its dispatches run on the rows of the step.
-  // Outputs of such a body that are other values too are stored where these are computed or read, or, `left`, moved.
-  void set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states, const common::Hazards& hazards,
-                  std::vector<int>& left);
+  // program_packed.cc.
   void move_output(NodeWork& work, int output);
-  // Whether a product that is a state may run with the next step: the rows that it has in the end are those of the last
-  // step, or nobody reads them.
+  // True if a product that is a state may run with the next step: its final rows are those of the last step, or nobody
+  // reads them.
   bool may_carry(int state) const;
-  // What runs before and behind the steps of a packed loop.
+  // Adds the work before and after the steps of a packed loop.
   void around_packed(NodeWork& work);
   Operand live_rows(NodeWork& work);  // [T, 2] rows of each step, and of all steps before it
   void set_concats(std::vector<JoinedConcat> concats) { concats_ = std::move(concats); }
@@ -142,7 +155,7 @@ class NodeCompiler : public device::Lowering {
   // Leaves one operand for each buffer.
   Buffers shared_buffers(Operands& operands) const;
   Buffers shared_buffers(Operands& operands, std::size_t span) const;
-  // What a product, or a sum over rows, reads as its matrix a.
+  // A product, or a sum over rows, with its matrix a.
   struct Factor {
     std::int32_t node = -1;
     bool is_product = false;
@@ -161,6 +174,8 @@ class NodeCompiler : public device::Lowering {
   void elementwise(NodeWork& work);
   void fused_reduction(NodeWork& work, const Node& node);
   void pack_weights(NodeWork& work, LoopStep& step, std::vector<Operand>& packed);
+  LoopOperands loop_operands(NodeWork& work, const LoopStep& step, const std::vector<Operand>& packed,
+                             Operands& operands);
   void matmul(NodeWork& work, const Node& node);
   ProductSizes product_sizes(const Node& node, ValueId c, Product& product) const;
   void reduce(NodeWork& work, const Node& node);
@@ -179,7 +194,6 @@ class NodeCompiler : public device::Lowering {
   Program& out_;
   NodeWork* work_ = nullptr;  // that is being compiled
   std::vector<JoinedConcat> concats_;
-  std::optional<device::PackedBody> packed_;
   std::optional<LiveRows> live_;  // of the dispatch that is being added
 };
 

@@ -25,82 +25,125 @@ void NodeCompiler::expression(NodeWork& work, Expression e, Operands operands) {
       row_items(work.node, e.shape, e.shape.elements()));
 }
 
-// Every value that a later part reads, or that is a result, goes through workspace. Results are written at the end,
-// because they may overwrite operands.
-void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, const Operands& operands) {
-  const std::size_t n_inputs = e.inputs.size(), first = n_inputs + e.constants.size(), n = e.instructions.size();
-  const std::vector<DType> dtypes = common::register_dtypes(e);
-  const common::Strides dense = common::dense_strides(e.shape);
-  std::vector<std::size_t> last_use(dtypes.size(), 0);  // 1 + the instruction; results are used at the end
-  for (std::size_t i = 0; i < n; ++i)
-    for (const std::uint16_t r : {e.instructions[i].a, e.instructions[i].b, e.instructions[i].c}) last_use[r] = i + 1;
-  for (const auto& result : e.results) last_use[result.from] = n + 1;
-  std::map<std::size_t, Operand> kept;  // [register] where it is in workspace
-  const auto is_ordered = !work.dispatches.empty();
-  const auto emit = [&](Expression part, Operands list) {
-    const std::size_t before = work.dispatches.size();
-    expression(work, std::move(part), std::move(list));
-    for (std::size_t k = before; k < work.dispatches.size(); ++k) work.dispatches[k].follows = is_ordered || k > 0;
+namespace {
+
+using Registers = std::vector<std::size_t>;
+
+std::array<std::uint16_t, 3> reads_of(const common::Instruction& i) { return {i.a, i.b, i.c}; }
+
+// Expressions that together compute one with too many operands. Values that a later part reads, and results, lie in
+// workspace between them. Results are written at the end, because they may overwrite operands.
+class ExpressionParts {
+ public:
+  struct Part {
+    Expression expression = {};
+    Registers inputs = {}, kept = {};  // registers of the whole expression
   };
-  // Instructions [begin, end), and the registers that have to be kept.
-  const auto part_of = [&](std::size_t begin, std::size_t end, const std::vector<std::size_t>& results, bool counts) {
-    Expression part;
-    part.shape = e.shape;
-    Operands list;
+  explicit ExpressionParts(const Expression& e)
+      : e_(e), n_inputs_(e.inputs.size()), first_(n_inputs_ + e.constants.size()), n_(e.instructions.size()),
+        dtypes_(common::register_dtypes(e)), dense_(common::dense_strides(e.shape)), last_use_(dtypes_.size(), 0) {
+    for (std::size_t i = 0; i < n_; ++i)
+      for (const std::uint16_t r : reads_of(e.instructions[i])) last_use_[r] = i + 1;
+    for (const auto& result : e.results) last_use_[result.from] = n_ + 1;
+  }
+
+  std::vector<Part> parts(std::size_t most_operands) const {
+    std::vector<Part> all;
+    for (std::size_t r = 0; r < first_; ++r)
+      if (last_use_[r] == n_ + 1) all.push_back(part(0, 0, {r}));
+    for (std::size_t begin = 0, end; begin < n_; begin = end) {
+      end = begin + 1;
+      while (end < n_ && n_operands(part(begin, end + 1)) <= most_operands) ++end;
+      all.push_back(part(begin, end));
+    }
+    return all;
+  }
+  // Copies kept results to their places.
+  std::vector<Part> copies() const {
+    std::vector<Part> all;
+    for (const Expression::Result& result : e_.results) {
+      Part part{.inputs = {result.from}};
+      part.expression.shape = e_.shape;
+      part.expression.inputs.push_back({dtypes_[result.from], dense_});
+      part.expression.results.push_back({0, result.strides});
+      all.push_back(std::move(part));
+    }
+    return all;
+  }
+  DType dtype(std::size_t r) const { return dtypes_[r]; }
+
+ private:
+  static std::size_t n_operands(const Part& part) { return part.inputs.size() + part.kept.size(); }
+
+  // Instructions [begin, end), or inputs and constants `copied` alone.
+  Part part(std::size_t begin, std::size_t end, const Registers& copied = {}) const {
+    Part made{.kept = copied};
+    Expression& part = made.expression;
+    part.shape = e_.shape;
+    part.constants = e_.constants;
     std::map<std::size_t, std::uint16_t> renamed;
-    std::vector<std::size_t> read = results;
-    for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t k = 0; k < static_cast<std::size_t>(op_info(e.instructions[i].op).max_inputs); ++k)
-        read.push_back(std::array{e.instructions[i].a, e.instructions[i].b, e.instructions[i].c}[k]);
+    Registers read = copied;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto operands = reads_of(e_.instructions[i]);
+      read.insert(read.end(), operands.begin(), operands.begin() + op_info(e_.instructions[i].op).max_inputs);
+    }
     for (const std::size_t r : read) {
-      const bool is_constant = r >= n_inputs && r < first, is_made = r >= first + begin && r < first + end;
+      const bool is_constant = r >= n_inputs_ && r < first_, is_made = r >= first_ + begin && r < first_ + end;
       if (is_constant || is_made || renamed.count(r)) continue;
       renamed[r] = static_cast<std::uint16_t>(part.inputs.size());
-      part.inputs.push_back(r < n_inputs ? e.inputs[r] : Expression::Input{dtypes[r], dense});
-      if (!counts) list.push_back(r < n_inputs ? operands[r] : kept.at(r));
+      part.inputs.push_back(r < n_inputs_ ? e_.inputs[r] : Expression::Input{dtypes_[r], dense_});
+      made.inputs.push_back(r);
     }
-    part.constants = e.constants;
     const std::size_t n_read = part.inputs.size();
-    for (std::size_t k = 0; k < e.constants.size(); ++k)
-      renamed[n_inputs + k] = static_cast<std::uint16_t>(n_read + k);
+    for (std::size_t k = 0; k < e_.constants.size(); ++k)
+      renamed[n_inputs_ + k] = static_cast<std::uint16_t>(n_read + k);
     for (std::size_t i = begin; i < end; ++i) {
-      common::Instruction made = e.instructions[i];
-      for (std::uint16_t* r : {&made.a, &made.b, &made.c}) *r = renamed.count(*r) ? renamed.at(*r) : 0;
-      renamed[first + i] = static_cast<std::uint16_t>(n_read + e.constants.size() + part.instructions.size());
-      part.instructions.push_back(made);
+      common::Instruction instruction = e_.instructions[i];
+      for (std::uint16_t* r : {&instruction.a, &instruction.b, &instruction.c})
+        *r = renamed.count(*r) ? renamed.at(*r) : 0;
+      renamed[first_ + i] = static_cast<std::uint16_t>(n_read + e_.constants.size() + part.instructions.size());
+      part.instructions.push_back(instruction);
+      if (last_use_[first_ + i] > end) made.kept.push_back(first_ + i);
     }
-    const auto keep = [&](std::size_t r) {
-      part.results.push_back({renamed.at(r), dense});
-      if (counts) return;
-      kept[r] = workspace(static_cast<std::size_t>(e.shape.elements()) * dtype_bytes(dtypes[r]));
-      kept[r].element = dtype_bytes(dtypes[r]);
+    for (const std::size_t r : made.kept) part.results.push_back({renamed.at(r), dense_});
+    return made;
+  }
+
+  const Expression& e_;
+  std::size_t n_inputs_, first_, n_;  // inputs, the register of the first instruction, instructions
+  std::vector<DType> dtypes_;
+  common::Strides dense_;
+  Registers last_use_;  // 1 + the instruction; results are used at the end
+};
+
+}  // namespace
+
+void NodeCompiler::expression_in_parts(NodeWork& work, const Expression& e, const Operands& operands) {
+  const ExpressionParts whole(e);
+  const bool is_ordered = !work.dispatches.empty();
+  std::map<std::size_t, Operand> kept;  // [register] where it is in workspace
+  const auto emit = [&](const ExpressionParts::Part& part, std::optional<Operand> result = {}) {
+    Operands list;
+    for (const std::size_t r : part.inputs) list.push_back(r < e.inputs.size() && !result ? operands[r] : kept.at(r));
+    for (const std::size_t r : part.kept) {
+      const std::size_t element = dtype_bytes(whole.dtype(r));
+      kept[r] = workspace(e.shape.elements() * element);
+      kept[r].element = element;
       list.push_back(kept[r]);
-    };
-    for (const std::size_t r : results) keep(r);
-    for (std::size_t i = begin; i < end; ++i)
-      if (last_use[first + i] > end) keep(first + i);
-    if (!counts) emit(part, std::move(list));
-    return part.inputs.size() + part.results.size();
+    }
+    if (result) list.push_back(*result);
+    const std::size_t before = work.dispatches.size();
+    expression(work, part.expression, std::move(list));
+    for (std::size_t k = before; k < work.dispatches.size(); ++k) work.dispatches[k].follows = is_ordered || k > 0;
   };
-  for (std::size_t r = 0; r < first; ++r)
-    if (last_use[r] == n + 1) part_of(0, 0, {r}, false);
-  for (std::size_t begin = 0, end; begin < n; begin = end) {
-    end = begin + 1;
-    while (end < n && part_of(begin, end + 1, {}, true) <= most_operands()) ++end;
-    part_of(begin, end, {}, false);
-  }
-  for (std::size_t k = 0; k < e.results.size(); ++k) {
-    Expression copy;
-    copy.shape = e.shape;
-    copy.inputs.push_back({dtypes[e.results[k].from], dense});
-    copy.results.push_back({0, e.results[k].strides});
-    emit(copy, {kept.at(e.results[k].from), operands[n_inputs + k]});
-  }
+  for (const auto& part : whole.parts(most_operands())) emit(part);
+  const auto copies = whole.copies();
+  for (std::size_t k = 0; k < copies.size(); ++k) emit(copies[k], operands[e.inputs.size() + k]);
 }
 
 namespace {
 
-// Where it reads register `from`, it reads that of the select c ? from : b instead.
+// Inserts the select c ? from : b, and replaces reads of register `from` by its result.
 void insert_select(Expression& e, std::size_t from, std::size_t c, std::size_t b) {
   const std::size_t first = e.inputs.size() + e.constants.size(), at = std::max(from + 1, first);
   const DType dtype = common::register_dtypes(e)[from];
@@ -121,7 +164,7 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
   Expression out;
   out.shape = e.shape;
   const auto n = [](const auto& list) { return list.size(); };
-  const std::size_t kept = n(e.inputs) - static_cast<std::size_t>(std::count(gates.begin(), gates.end(), 0));
+  const std::size_t kept = n(e.inputs) - std::count(gates.begin(), gates.end(), 0);
   const std::size_t constants = kept + n(maker.inputs), instructions = constants + n(e.constants) + n(maker.constants);
   std::vector<std::size_t> of_maker, of_e;  // [register] where it is now
   for (std::size_t k = 0; k < n(maker.inputs); ++k) of_maker.push_back(kept + k);
@@ -151,11 +194,9 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
 
 void NodeCompiler::store_ahead(device::StatePlaces& states) {
   for (auto& each : states.shifted) {
-    const auto state = static_cast<std::size_t>(each.state);
-    const ValueId value = graph().outputs()[state].value;
+    const ValueId value = graph().outputs()[each.state].value;
     const Node& node = graph().node(value.node);
-    const bool can = node.op == Op::fused_reduction || node.op == Op::fused || is_elementwise(node.op);
-    if (states.after[state] < 0 || !can) continue;
+    if (states.after[each.state] < 0 || (node.op != Op::fused_reduction && !device::is_pointwise(node))) continue;
     each.in_step = true;
     ahead_.emplace_back(value, each.output);
   }
@@ -164,7 +205,7 @@ void NodeCompiler::store_ahead(device::StatePlaces& states) {
 // Rows that did not run in the step before begin with the state as it lies in memory.
 void NodeCompiler::start_rows(int state, std::vector<std::size_t> registers, Expression& e, Operands& operands,
                               std::vector<int>& gates) {
-  const ValueId input = graph().inputs()[static_cast<std::size_t>(state)].value;
+  const ValueId input = graph().inputs()[state].value;
   for (std::size_t& r : registers) r += r >= e.inputs.size() ? 2 : 0;
   const std::size_t start = device::append_input(e, {type(input).dtype, strides(input, e.shape)});
   const std::size_t ran = device::append_input(e, {DType::b8, common::dense_strides(e.shape)});
@@ -189,7 +230,6 @@ Expression NodeCompiler::with_inputs(std::int32_t id, const std::vector<int>& ga
 }
 
 Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operands& operands, std::vector<int>& gates) {
-  const Node& node = graph().node(id);
   gates = joined.gates;
   Expression e = with_inputs(id, gates, operands);
   std::vector<std::size_t> states;  // registers of the state that a product is
@@ -210,31 +250,14 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
   }
   if (packed_ && joined.state >= 0) start_rows(joined.state, std::move(states), e, operands, gates);
   const std::vector<Passed> passed = pass_through(id, e, operands, gates);
-  std::vector<Expression::Result> kept;
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    const ValueId result{id, static_cast<std::int32_t>(k)};
-    if (!is_stored(result)) continue;
-    kept.push_back(e.results[k]);
-    kept.back().strides = strides(result, e.shape);
-    operands.push_back(operand(result));
-  }
-  for (const JoinedConcat& each : concats_) {
-    if (each.node != id) continue;
-    const ValueId whole{each.concat, 0};
-    const auto axis = static_cast<std::size_t>(device::axis_of(graph().node(each.concat)));
-    const std::int64_t step = common::strides_of(plan_, whole)[axis];
-    for (const JoinedConcat::Part& part : each.parts) {
-      kept.push_back({e.results[static_cast<std::size_t>(part.output)].from, strides(whole, e.shape)});
-      operands.push_back(operand(whole));
-      device::skip(operands.back(), part.first * step, type(whole).dtype);
-    }
-  }
+  const std::vector<Expression::Result> results = e.results;
+  keep_results(id, e, operands);
+  add_parts(concats_, id, [&](std::int32_t output) { return results[output].from; }, e, operands);
   for (const auto& [copy, gate] : joined.kept) {
     const auto input = std::find(gates.begin(), gates.end(), gate) - gates.begin();
-    kept.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
+    e.results.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
     operands.push_back(operand({copy, 0}));
   }
-  e.results = std::move(kept);
   add_ahead(id, e, operands);
   store_passed(passed, e, operands);
   return e;
@@ -302,13 +325,13 @@ void NodeCompiler::compile(NodeWork& work, const JoinedWork& joined) {
 
 void NodeCompiler::fused_reduction(NodeWork& work, const Node& node) {
   Operands operands;
-  Expression e = row_expression(work.node, operands);
+  Expression e = node_expression(work.node, operands);
   const Buffers buffers = shared_buffers(operands);
   const RowSchedule schedule(e);
   const RowLayout layout = row_layout(schedule, context_.device.limits());
   require_iterations(node, static_cast<std::int64_t>(schedule.iterations(layout.lanes)), "iterations");
   if (const std::uint32_t words = spill_words(schedule, layout); words > 0) {
-    const auto rows = static_cast<std::size_t>(e.shape.removed(e.shape.rank() - 1).elements());
+    const std::size_t rows = e.shape.removed(e.shape.rank() - 1).elements();
     operands.push_back(workspace(rows * words * sizeof(std::uint32_t)));
   }
   const std::uint32_t local = layout.lanes * layout.teams;

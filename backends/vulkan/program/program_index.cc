@@ -46,7 +46,7 @@ void NodeCompiler::linked_scatter(NodeWork& work, const Node& node) {
   const Type& out = node.outputs[0];
   const std::int64_t n = type(node.inputs[0]).shape.elements(), size = row_size(out.shape);
   const Operand indices = operand(node.inputs[0]), to = operand({work.node, 0});
-  const Operand links = workspace(static_cast<std::size_t>(2 * n) * sizeof(std::uint32_t));
+  const Operand links = workspace(2 * n * sizeof(std::uint32_t));
   fill_zero(out.dtype, out.shape, {to, 0, common::dense_strides(out.shape)});
   add(work, "sl", {indices, links}, {word(n)}, static_cast<std::uint64_t>(n),
       [&] { return links_shader(setting()); });

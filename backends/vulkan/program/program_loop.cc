@@ -13,13 +13,29 @@ namespace {
 
 using common::Expression;
 
-// The inputs and outputs of the scan that the kernel has to do with.
-void mark(const LoopItem& item, std::vector<bool>& inputs, std::vector<bool>& outputs) {
-  for (const auto* list : {&item.inputs, &item.targets})
-    for (const LoopPlace& place : *list) {
-      if (place.where == LoopPlace::Where::input) inputs[static_cast<std::size_t>(place.index)] = true;
-      if (place.where == LoopPlace::Where::output) outputs[static_cast<std::size_t>(place.index)] = true;
-    }
+// Marks the inputs and outputs of the scan that the kernel reads and writes.
+void mark(const LoopStep& step, std::vector<bool>& inputs, std::vector<bool>& outputs) {
+  for (std::size_t i = 0; i < step.states.size(); ++i) inputs[i] = true, outputs[i] = step.kept[i];
+  for (const LoopItem& item : step.items)
+    for (const auto* list : {&item.inputs, &item.targets})
+      for (const LoopPlace& place : *list) {
+        if (place.where == LoopPlace::Where::input) inputs[place.index] = true;
+        if (place.where == LoopPlace::Where::output) outputs[place.index] = true;
+      }
+}
+
+// Gives products the order of additions of a step. False: they have parts of blocks (above 4,096 terms), which only
+// steps have.
+bool set_parts(LoopStep& step, const Limits& limits) {
+  for (LoopItem& item : step.items) {
+    if (item.kind != LoopItem::Kind::product) continue;
+    LoopProduct& p = item.product;
+    const ProductSizes sizes{.m = word(p.m), .units = word(p.n), .k = word(p.k)};
+    const Tiling in_step = *choose_tiling(sizes, 1, Sum::in_parts, limits);
+    if (in_step.tile.in_blocks && in_step.part < p.k) return false;
+    p.part = in_step.tile.in_blocks ? k_block_terms : in_step.part;
+  }
+  return true;
 }
 
 }  // namespace
@@ -32,8 +48,8 @@ void NodeCompiler::pack_weights(NodeWork& work, LoopStep& step, std::vector<Oper
     LoopProduct& p = item.product;
     LoopPlace& weight = item.inputs[1];
     if (weight.where != LoopPlace::Where::input || p.b_column <= 1 || p.n == 1) continue;
-    const Operand from = operand(scan.inputs[static_cast<std::size_t>(weight.index)]);
-    Operand to = workspace(static_cast<std::size_t>(p.k * p.n) * dtype_bytes(p.operands));
+    const Operand from = operand(scan.inputs[weight.index]);
+    Operand to = workspace(p.k * p.n * dtype_bytes(p.operands));
     to.element = dtype_bytes(p.operands);
     Expression move;
     move.shape = {p.k, p.n};
@@ -49,67 +65,57 @@ void NodeCompiler::pack_weights(NodeWork& work, LoopStep& step, std::vector<Oper
   }
 }
 
-bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
-  const Loops choice = context_.loops;
-  if (choice == Loops::steps) return false;
-  std::optional<LoopStep> step = loop_step(plan_, work.node, body);
-  if (!step) return false;
-  const Limits& limits = context_.device.limits();
-  for (LoopItem& item : step->items) {
-    if (item.kind != LoopItem::Kind::product) continue;
-    LoopProduct& p = item.product;
-    const ProductSizes sizes{.m = word(p.m), .units = word(p.n), .k = word(p.k)};
-    const Tiling in_step = *choose_tiling(sizes, 1, Sum::in_parts, limits);
-    // The order of additions is that of a step. Parts of blocks, above 4,096 terms, only steps have.
-    if (in_step.tile.in_blocks && in_step.part < p.k) return false;
-    p.part = in_step.tile.in_blocks ? k_block_terms : in_step.part;
-  }
-  const auto tiling = choose_loop_tiling(*step, limits, choice == Loops::whole);
-  if (!tiling) return false;
+// Appends the operands of the kernel, of which each buffer is one. `packed`: inputs behind those of the scan.
+LoopOperands NodeCompiler::loop_operands(NodeWork& work, const LoopStep& step, const std::vector<Operand>& packed,
+                                         Operands& operands) {
   const Node& scan = graph().node(work.node);
-  NodeWork made{work.node};
-  std::vector<Operand> packed;
-  pack_weights(made, *step, packed);
-  const std::size_t n_inputs = scan.inputs.size() + packed.size(), n_states = step->states.size();
+  const std::size_t n_inputs = scan.inputs.size() + packed.size();
   std::vector<bool> inputs(n_inputs, false), outputs(scan.outputs.size(), false);
-  for (std::size_t i = 0; i < n_states; ++i) inputs[i] = true, outputs[i] = step->kept[i];
-  for (const LoopItem& item : step->items) mark(item, inputs, outputs);
-
-  Operands operands;
+  mark(step, inputs, outputs);
+  const auto add = [&](const Operand& operand) {
+    operands.push_back(operand);
+    return static_cast<int>(operands.size() - 1);
+  };
   LoopOperands places;
   places.inputs.assign(n_inputs, -1), places.outputs.assign(outputs.size(), -1);
   places.input_at.assign(n_inputs, 0), places.output_at.assign(outputs.size(), 0);
-  for (std::size_t i = 0; i < n_inputs; ++i) {
-    if (!inputs[i]) continue;
-    places.inputs[i] = static_cast<int>(operands.size());
-    operands.push_back(i < scan.inputs.size() ? operand(scan.inputs[i]) : packed[i - scan.inputs.size()]);
-  }
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!outputs[k]) continue;
-    places.outputs[k] = static_cast<int>(operands.size());
-    operands.push_back(operand({work.node, static_cast<std::int32_t>(k)}));
-  }
+  for (std::size_t i = 0; i < n_inputs; ++i)
+    if (inputs[i])
+      places.inputs[i] = add(i < scan.inputs.size() ? operand(scan.inputs[i]) : packed[i - scan.inputs.size()]);
+  for (std::int32_t k = 0; k < std::ssize(outputs); ++k)
+    if (outputs[k]) places.outputs[k] = add(operand({work.node, k}));
   std::size_t carried = 1;
-  for (const LoopStep::Array& state : step->states) carried += static_cast<std::size_t>(state.words);
-  places.carry = static_cast<int>(operands.size());
-  operands.push_back(workspace(carried * sizeof(std::uint32_t)));
-  if (step->packed) {
-    places.live = static_cast<int>(operands.size());
-    operands.push_back(live_rows(made));
-  }
+  for (const LoopStep::Array& state : step.states) carried += state.words;
+  places.carry = add(workspace(carried * sizeof(std::uint32_t)));
+  if (step.packed) places.live = add(live_rows(work));
   const Buffers buffers = shared_buffers(operands);
-  if (operands.size() > most_operands()) return false;
   for (auto [list, offsets] : {std::pair(&places.inputs, &places.input_at), {&places.outputs, &places.output_at}})
     for (std::size_t k = 0; k < list->size(); ++k) {
       int& place = (*list)[k];
       if (place < 0) continue;
-      (*offsets)[k] = buffers.distance[static_cast<std::size_t>(place)];
-      place = buffers.of[static_cast<std::size_t>(place)];
+      (*offsets)[k] = buffers.distance[place];
+      place = buffers.of[place];
     }
-  places.carry = buffers.of[static_cast<std::size_t>(places.carry)];
-  if (step->packed) places.live = buffers.of[static_cast<std::size_t>(places.live)];
+  places.carry = buffers.of[places.carry];
+  if (step.packed) places.live = buffers.of[places.live];
   places.count = buffers.count;
+  return places;
+}
 
+bool NodeCompiler::whole_loop(NodeWork& work, const common::Hazards& body) {
+  const Loops choice = context_.loops;
+  if (choice == Loops::steps) return false;
+  std::optional<LoopStep> step = loop_step(plan_, work.node, body);
+  const Limits& limits = context_.device.limits();
+  if (!step || !set_parts(*step, limits)) return false;
+  const auto tiling = choose_loop_tiling(*step, limits, choice == Loops::whole);
+  if (!tiling) return false;
+  NodeWork made{work.node};
+  std::vector<Operand> packed;
+  pack_weights(made, *step, packed);
+  Operands operands;
+  const LoopOperands places = loop_operands(made, *step, packed, operands);
+  if (operands.size() > most_operands()) return false;
   const Words shader = loop_shader(*step, *tiling, places, setting(), limits);
   const std::string key = "loop" + std::string(reinterpret_cast<const char*>(shader.data()), shader.size() * 4);
   const auto steps = static_cast<std::uint64_t>(step->steps);

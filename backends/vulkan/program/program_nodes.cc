@@ -24,7 +24,7 @@ void NodeCompiler::expression(Expression e, Operands operands) {
 void NodeCompiler::compile(NodeWork& work) {
   work_ = &work;
   const Node& node = graph().node(work.node);
-  if (is_elementwise(node.op) || node.op == Op::fused) return elementwise(work);
+  if (device::is_pointwise(node)) return elementwise(work);
   switch (node.op) {
     case Op::fused_reduction: return fused_reduction(work, node);
     case Op::reshape:

@@ -9,17 +9,10 @@
 
 namespace unroll::vulkan {
 
-void NodeCompiler::set_packed(const Plan& outer, std::int32_t scan, device::StatePlaces& states,
-                              const common::Hazards& hazards, std::vector<int>& left) {
-  packed_ = device::packed_body(outer, scan);
-  store_packed_outputs(*packed_, hazards, states, left);
-}
-
 bool NodeCompiler::may_carry(int state) const {
   if (!packed_ || state < 0) return true;
-  const auto index = static_cast<std::size_t>(state);
-  const Storage& s = plan_.outputs[index];
-  return (packed_->reverse || !packed_->kept[index]) && s.place == Storage::Place::output && s.index == state;
+  const Storage& s = plan_.outputs[state];
+  return (packed_->reverse || !packed_->kept[state]) && s.place == Storage::Place::output && s.index == state;
 }
 
 std::uint32_t NodeCompiler::row_items(std::int32_t node, const Shape& shape, std::int64_t items) const {
@@ -65,7 +58,7 @@ Operand NodeCompiler::live_rows(NodeWork& work) {
   const Node& node = graph().node(work.node);
   const std::int64_t steps = scan_layout(node).steps;
   require_iterations(node, steps, "steps");
-  const Operand rows = workspace(static_cast<std::size_t>(steps) * 2 * sizeof(std::uint32_t));
+  const Operand rows = workspace(steps * 2 * sizeof(std::uint32_t));
   add(work, "lr", {operand(node.inputs.back()), rows}, {word(steps), word(device::packed_batch(plan_, work.node))},
       static_cast<std::uint64_t>(steps), [&] { return live_rows_shader(setting()); })
       .results = 1;
@@ -76,31 +69,19 @@ Operand NodeCompiler::live_rows(NodeWork& work) {
 void NodeCompiler::around_packed(NodeWork& work) {
   const Node& node = graph().node(work.node);
   const ScanLayout layout = scan_layout(node);
-  const auto n_states = static_cast<std::size_t>(layout.n_states);
-  const std::int64_t batch = device::packed_batch(plan_, work.node);
   const Operand rows = live_rows(work);
   work.loop.live_rows = rows;
-  for (std::size_t i = 0; i < n_states && layout.reverse; ++i) {
-    const Type& type = node.outputs[i];
+  for (int i = 0; i < layout.n_states && layout.reverse; ++i) {
     Operands operands;
     common::Expression e = first_states(work.node, i, operands);
     expression(work, std::move(e), std::move(operands));
-    if (type.shape.elements() > 0) work.dispatches.back().results = 2;
+    if (node.outputs[i].shape.elements() > 0) work.dispatches.back().results = 2;
   }
   work.before = std::exchange(work.dispatches, {});
-  for (std::size_t i = 0; i < n_states; ++i) {
-    const ValueId out{work.node, static_cast<std::int32_t>(i)};
-    const Type& type = node.outputs[i];
-    if (!is_stored(out) || type.shape.elements() == 0) continue;
-    const device::StateCopies at = device::state_copies(plan_, work.node, i);
-    const std::size_t element = dtype_bytes(type.dtype);
-    add(work, "lf" + std::to_string(static_cast<int>(type.dtype)),
-        {rows, operand(node.inputs[i]), device::state_copy(plan_, work.node, i, 0), operand(out)},
-        {word(type.shape.elements()), word(type.shape.elements() / batch), word(layout.steps),
-         word(static_cast<std::int64_t>(at.apart / element)), word(layout.reverse)},
-        static_cast<std::uint64_t>(type.shape.elements()), [&] { return final_states_shader(type.dtype, setting()); })
+  for (FinalState& state : final_states(work.node, rows))
+    add(work, "lf" + std::to_string(static_cast<int>(state.dtype)), std::move(state.operands), words(state.sizes),
+        state.sizes[0], [&] { return final_states_shader(state.dtype, setting()); })
         .results = 1;
-  }
   work.after = std::exchange(work.dispatches, {});
 }
 

@@ -11,8 +11,8 @@ namespace unroll::vulkan {
 
 namespace {
 
-// Whether two operands are parts of one buffer: of one input or output, or of memory that overlaps. `span`: values of
-// the arena within so many bytes are, too.
+// True if two operands are parts of one buffer: of one input or output, of memory that overlaps, or of `span` bytes of
+// the arena.
 bool touch(const Operand& a, const Operand& b, std::size_t span) {
   const Storage &s = a.storage, &t = b.storage;
   if (a.bytes == 0 || b.bytes == 0 || a.element != b.element || a.previous != b.previous) return false;

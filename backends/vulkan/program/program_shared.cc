@@ -16,11 +16,13 @@ bool same_place(const Operand& a, const Operand& b) {
          a.storage.offset == b.storage.offset && !a.workspace && !b.workspace;
 }
 
-// Whether `node` may run as early as `first`: nothing that runs then or later has to come before.
+// True if `node` may run as early as `first`: nothing that runs then or later must come before it.
 bool may_come_first(const common::Hazards& hazards, std::int32_t node, std::int32_t first,
-                    const std::vector<std::int32_t>& runs_at) {
+                    const std::vector<Assignment>& assignments) {
   return std::none_of(hazards.edges.begin(), hazards.edges.end(), [&](const auto& edge) {
-    return edge.second == node && runs_at[static_cast<std::size_t>(edge.first)] >= first;
+    if (edge.second != node) return false;
+    const Assignment& before = assignments[edge.first];
+    return (before.kind == Assignment::Kind::none ? before.group : before.node) >= first;
   });
 }
 
@@ -60,12 +62,11 @@ bool NodeCompiler::shares(const Factor& product, const Factor& other) const {
 }
 
 std::vector<SharedProducts> NodeCompiler::shared_products(const common::Hazards& hazards,
-                                                         const std::vector<std::int32_t>& runs_at,
-                                                         const std::set<std::int32_t>& joined) {
+                                                         const std::vector<Assignment>& assignments) {
   std::vector<Factor> factors;
-  for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph().nodes().size()); ++n)
-    if (!joined.count(n) && !hazards.tasks[static_cast<std::size_t>(n)].writes.empty())
-      if (auto factor = factor_of(n)) factors.push_back(std::move(*factor));
+  for (const Assignment& each : assignments)
+    if (each.kind == Assignment::Kind::node)
+      if (auto factor = factor_of(each.node)) factors.push_back(std::move(*factor));
   std::vector<SharedProducts> all;
   std::vector<bool> taken(factors.size(), false);
   for (std::size_t i = 0; i < factors.size(); ++i) {
@@ -77,9 +78,9 @@ std::vector<SharedProducts> NodeCompiler::shared_products(const common::Hazards&
       if (factors[k].is_product && k < i) continue;
       std::int32_t first = std::min(group.first, factors[k].node);
       if (group.first < 0) first = std::min(factors[i].node, factors[k].node);
-      const bool fits = may_come_first(hazards, factors[k].node, first, runs_at) &&
+      const bool fits = may_come_first(hazards, factors[k].node, first, assignments) &&
                         std::all_of(members.begin(), members.end(), [&](std::size_t member) {
-                          return may_come_first(hazards, factors[member].node, first, runs_at);
+                          return may_come_first(hazards, factors[member].node, first, assignments);
                         });
       if (!fits) continue;
       group.first = first;

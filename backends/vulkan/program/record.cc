@@ -75,8 +75,7 @@ void Recorder::order_before(const std::vector<device::Touch>& touches) {
 void Recorder::plan(const PlanProgram& program, const Frame& frame) {
   TimeStamps* const times = weight_ > 0 ? out_.times_.get() : nullptr;
   for (const NodeWork& work : program.works) {
-    const auto state = static_cast<std::size_t>(std::max(work.last_state, 0));
-    if (work.last_state >= 0 && !(frame.is_last && frame.kept_states[state])) continue;
+    if (work.last_state >= 0 && !(frame.is_last && frame.kept_states[work.last_state])) continue;
     if (times) {  // spans of time do not overlap
       barrier();
       times->begin(commands_, &work, weight_);

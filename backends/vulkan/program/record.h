@@ -26,7 +26,7 @@ struct Held {
 // A recorded command and what it touches, for tests that check and count recordings.
 struct Command {
   bool is_barrier = false;
-  // The run of a node that it is a part of. Of its dispatches only those that follow need a barrier before them.
+  // Number of the node's run, or of the copy. Only dispatches of a run that follow need a barrier before them.
   int unit = -1;
   bool follows = false;
   const NodeWork* work = nullptr;           // null: a copy

@@ -32,8 +32,7 @@ void TimeStamps::end(VkCommandBuffer commands) {
   const int span = open_.back();
   open_.pop_back();
   if (span >= 0)
-    context_.device.f().CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_,
-                                          spans_[static_cast<std::size_t>(span)].last);
+    context_.device.f().CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_, spans_[span].last);
 }
 
 void TimeStamps::add_to(Times& milliseconds) const {

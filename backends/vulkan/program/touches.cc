@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dispatches of a recording touch: the bytes that the hazards of the plan state for their nodes, and
-// what they bind.
+// Bytes that the dispatches of a recording touch: those that the hazards of the plan state for their nodes, and those
+// that they bind.
 #include <algorithm>
 #include <iterator>
 
@@ -21,7 +21,7 @@ bool is_within(const device::Touch& touch, const std::vector<device::Touch>& oth
 std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, const NodeWork& work,
                                                 const Frame& frame) const {
   const auto task = [&](std::int32_t node) -> const common::Task& {
-    return program.hazards->tasks[static_cast<std::size_t>(node)];
+    return program.hazards->tasks[node];
   };
   std::vector<device::Touch> list;
   const auto add = [&](const common::Task& of) {
@@ -31,8 +31,7 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
   add(task(work.node));
   for (const std::int32_t node : work.joined)
     if (node != work.in_tile) add(task(node));
-  for (const int output : work.ahead) {
-    const auto k = static_cast<std::size_t>(output);
+  for (const std::size_t k : work.ahead) {
     const Place& to = frame.outputs[k];
     const Graph& body = *program.plan->graph;
     const bool is_packed = k < frame.packed_outputs.size() && frame.packed_outputs[k];
@@ -51,7 +50,7 @@ std::vector<device::Touch> Recorder::touches_of(const PlanProgram& program, cons
   if (!carries) return list;
   touches(program, task(product).reads, false, *frame.previous, list);
   if (maker < 0) return list;
-  // What makes the state reads the product from the tile, too.
+  // The node that makes the state reads the product from the tile, too.
   std::vector<device::Touch> reads, tile;
   touches(program, task(maker).reads, false, *frame.previous, reads);
   touches(program, task(product).writes, true, *frame.previous, tile);

@@ -34,16 +34,14 @@ void LoopWriter::place_arrays() {
 }
 
 Term LoopWriter::shared_at(const LoopPlace& place) {
-  const auto index = static_cast<std::size_t>(place.index);
-  if (place.where == Where::local) return u(local_at_[index] + place.offset);
-  const Index size = words(s_.states[index]), base = state_at_[index] + place.offset;
+  if (place.where == Where::local) return u(local_at_[place.index] + place.offset);
+  const Index size = words(s_.states[place.index]), base = state_at_[place.index] + place.offset;
   const Term turn = place.where == Where::before ? parity_ : c_.u(1) - parity_;
   return u(base) + times(turn, size);
 }
 
 Term LoopWriter::operand_at(const LoopPlace& place) {
-  const auto index = static_cast<std::size_t>(place.index);
-  const std::uint32_t before = place.where == Where::input ? o_.input_at[index] : o_.output_at[index];
+  const std::uint32_t before = (place.where == Where::input ? o_.input_at : o_.output_at)[place.index];
   Term at = c_.u(before + static_cast<std::uint32_t>(place.offset));
   if (place.step != 0) at = at + times(place.is_packed ? position_ : step_, place.step);
   if (!shares_rows() || place.row == 0) return at;
@@ -54,9 +52,9 @@ Term LoopWriter::load(const LoopPlace& place, Term at, DType dtype) {
   switch (place.where) {
     case Where::constant: return constant_term(c_, {dtype, place.number});
     case Where::input:
-      return load_element(c_, o_.inputs[static_cast<std::size_t>(place.index)], operand_at(place) + at, dtype);
+      return load_element(c_, o_.inputs[place.index], operand_at(place) + at, dtype);
     case Where::output:
-      return load_element(c_, o_.outputs[static_cast<std::size_t>(place.index)], operand_at(place) + at, dtype);
+      return load_element(c_, o_.outputs[place.index], operand_at(place) + at, dtype);
     default: break;
   }
   const Term bits = memory_.get(shared_at(place) + at);
@@ -66,7 +64,7 @@ Term LoopWriter::load(const LoopPlace& place, Term at, DType dtype) {
 
 void LoopWriter::store(const LoopPlace& place, Term at, Term value, DType dtype) {
   if (place.where == Where::output)
-    return store_element(c_, o_.outputs[static_cast<std::size_t>(place.index)], operand_at(place) + at, value, dtype);
+    return store_element(c_, o_.outputs[place.index], operand_at(place) + at, value, dtype);
   const Term bits = value.kind == Kind::boolean ? c_.convert(Kind::u32, value) : c_.as(Kind::u32, value);
   memory_.set(shared_at(place) + at, bits);
 }
@@ -146,7 +144,7 @@ Expression joined(const Expression& e) {
   const auto shifted = [&](Strides& strides, int by) {
     Strides out{};
     for (int axis = 0; axis < e.shape.rank(); ++axis)
-      if (axis + by >= 0) out[static_cast<std::size_t>(axis + by)] = strides[static_cast<std::size_t>(axis)];
+      if (axis + by >= 0) out[axis + by] = strides[axis];
     strides = out;
   };
   for (auto& input : inner.inputs) shifted(input.strides, -1);
@@ -173,10 +171,10 @@ void LoopWriter::pointwise(const LoopItem& item) {
   const int rank = e.shape.rank();
   const Term count = shares_rows() ? times(valid_rows_, inner_elements(e.shape)) : u(e.shape.elements());
   c_.loop(lane_, count, c_.u(t_.local_size), [&](Term element) {
-    std::vector<Term> coordinates(static_cast<std::size_t>(rank));
+    std::vector<Term> coordinates(rank);
     Term rest = element;
     for (int axis = rank - 1; axis >= 0; --axis) {
-      coordinates[static_cast<std::size_t>(axis)] = axis > 0 ? rest % u(e.shape[axis]) : rest;
+      coordinates[axis] = axis > 0 ? rest % u(e.shape[axis]) : rest;
       if (axis > 0) rest = rest / u(e.shape[axis]);
     }
     const auto at = [&](const Strides& strides) {
@@ -208,9 +206,9 @@ class LoopRows final : public RowOperands {
 
   void begin_row(Term row, Term unit) override {
     unit_ = unit;
-    coordinates_.assign(static_cast<std::size_t>(e_.shape.rank()), c_.u(0));
+    coordinates_.assign(e_.shape.rank(), c_.u(0));
     for (int axis = e_.shape.rank() - 2; axis >= 0; --axis) {
-      coordinates_[static_cast<std::size_t>(axis)] = axis > 0 ? row % w_.u(e_.shape[axis]) : row;
+      coordinates_[axis] = axis > 0 ? row % w_.u(e_.shape[axis]) : row;
       if (axis > 0) row = row / w_.u(e_.shape[axis]);
     }
   }
@@ -227,7 +225,7 @@ class LoopRows final : public RowOperands {
  private:
   DType dtype(std::size_t result) const { return dtypes_[e_.results[result].from]; }
   Term at(const Strides& strides, Term column, bool sums) {
-    const auto last = static_cast<std::size_t>(e_.shape.rank() - 1);
+    const std::size_t last = e_.shape.rank() - 1;
     Term sum = strides[last] == 0 ? c_.u(0) : w_.times(column, strides[last]);
     if (sums) return sum + w_.times(unit_, strides[last - 1]);
     for (std::size_t axis = 0; axis < last; ++axis)

@@ -25,6 +25,22 @@ void LoopWriter::terms(Term first, Index count, const std::function<void(Term k)
   for (Index k = whole; k < count; ++k) add(first + u(k));
 }
 
+// Sums of parts; `add` adds a term to `sums`.
+std::vector<Local> LoopWriter::parts(const LoopProduct& p, const std::vector<Local>& sums,
+                                     const std::function<void(Term k)>& add) {
+  std::vector<Local> totals;
+  for (std::size_t i = 0; i < sums.size(); ++i) totals.push_back(c_.local(c_.f(0)));
+  const auto add_part = [&](Term begin, Index count) {
+    for (const Local& sum : sums) sum.set(c_.f(0));
+    terms(begin, count, add);
+    for (std::size_t i = 0; i < sums.size(); ++i) totals[i].set(totals[i].get() + sums[i].get());
+  };
+  const Index before = (p.k - 1) / p.part * p.part;
+  c_.loop(c_.u(0), u(before), u(p.part), [&](Term begin) { add_part(begin, p.part); });
+  add_part(u(before), p.k - before);
+  return totals;
+}
+
 // An invocation has some rows and columns; terms are added in order, as in the product of a step.
 void LoopWriter::product(const LoopItem& item) {
   const LoopProduct& p = item.product;
@@ -59,21 +75,8 @@ void LoopWriter::product(const LoopItem& item) {
         });
       }
     };
-    if (p.part >= p.k) {
-      terms(c_.u(0), p.k, add);
-    } else {
-      std::vector<Local> totals;
-      for (std::size_t i = 0; i < sums.size(); ++i) totals.push_back(c_.local(c_.f(0)));
-      const auto add_part = [&](Term begin, Index count) {
-        for (const Local& sum : sums) sum.set(c_.f(0));
-        terms(begin, count, add);
-        for (std::size_t i = 0; i < sums.size(); ++i) totals[i].set(totals[i].get() + sums[i].get());
-      };
-      const Index before = (p.k - 1) / p.part * p.part;
-      c_.loop(c_.u(0), u(before), u(p.part), [&](Term begin) { add_part(begin, p.part); });
-      add_part(u(before), p.k - before);
-      sums = totals;
-    }
+    if (p.part >= p.k) terms(c_.u(0), p.k, add);
+    else sums = parts(p, sums, add);
     for (std::uint32_t i = 0; i < tile.rows; ++i)
       for (std::uint32_t j = 0; j < tile.columns; ++j)
         c_.when((row[i] < valid) & (column[j] < u(p.n)), [&] {

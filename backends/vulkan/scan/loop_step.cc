@@ -28,16 +28,16 @@ bool is_reading(Op op) {
 class StepBuilder final : device::Lowering {
  public:
   StepBuilder(const Plan& outer, std::int32_t scan, const common::Hazards& hazards, std::size_t& unused)
-      : Lowering(*outer.bodies[static_cast<std::size_t>(scan)], unused), outer_(outer), scan_(scan), hazards_(hazards),
+      : Lowering(*outer.bodies[scan], unused), outer_(outer), scan_(scan), hazards_(hazards),
         form_(scan_form(outer, scan)) {}
 
   std::optional<LoopStep> run();
 
  private:
   const Node& node(ValueId id) const { return graph().node(id.node); }
-  std::size_t n_states() const { return static_cast<std::size_t>(form_.layout.n_states); }
+  std::size_t n_states() const { return form_.layout.n_states; }
   bool is_view(std::int32_t id) const {
-    return is_reading(graph().node(id).op) && hazards_.tasks[static_cast<std::size_t>(id)].writes.empty();
+    return is_reading(graph().node(id).op) && hazards_.tasks[id].writes.empty();
   }
   ValueId root(ValueId id) const {
     while (is_view(id.node)) id = node(id).inputs[0];
@@ -45,7 +45,7 @@ class StepBuilder final : device::Lowering {
   }
   bool is_computed(ValueId id) const { return node(id).op != Op::input && node(id).op != Op::constant; }
   const Storage& storage(ValueId id) const {
-    return plan_.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return plan_.storage[id.node][id.output];
   }
   bool is_dense(ValueId id) const {
     return common::walk_of(type(id).shape, strides(id, type(id).shape)) == common::Walk::dense;
@@ -56,7 +56,6 @@ class StepBuilder final : device::Lowering {
   }
 
   void find_needed();
-  void find_states();
   void find_read();
   int local(ValueId id);  // of a computed value that is read; number of its array
   LoopStep::Array array(ValueId id, const Strides& strides) const;
@@ -72,7 +71,7 @@ class StepBuilder final : device::Lowering {
   void add_step(std::int32_t id);
   void add_product(std::int32_t id);
   void add_concat(std::int32_t id);
-  void add_rows(std::int32_t id);
+  void add_expression(LoopItem::Kind kind, std::int32_t id);
   void add_outputs();
   void expression(Expression e, Operands operands) override { add(LoopItem::Kind::pointwise, std::move(e), operands); }
   void add(LoopItem::Kind kind, Expression e, const Operands& operands);
@@ -98,17 +97,17 @@ void StepBuilder::find_needed() {
   needed_.assign(graph().nodes().size(), false);
   for (std::size_t k = 0; k < graph().outputs().size(); ++k)
     if (k < n_states() || out_.kept[k])
-      needed_[static_cast<std::size_t>(graph().outputs()[k].value.node)] = true;
+      needed_[graph().outputs()[k].value.node] = true;
   for (std::size_t n = needed_.size(); n-- > 0;)
     if (needed_[n])
       for (const ValueId in : graph().node(static_cast<std::int32_t>(n)).inputs)
-        needed_[static_cast<std::size_t>(in.node)] = true;
+        needed_[in.node] = true;
 }
 
 void StepBuilder::find_read() {
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(needed_.size()); ++n) {
     const Node& reader = graph().node(n);
-    if (!needed_[static_cast<std::size_t>(n)] || is_view(n)) continue;
+    if (!needed_[n] || is_view(n)) continue;
     for (const ValueId in : reader.inputs) {
       const bool is_part = reader.op == Op::concat && is_computed(in) && !is_view(in.node);
       if (!is_part && is_computed(root(in))) read_.insert(root(in));
@@ -126,7 +125,7 @@ LoopStep::Array StepBuilder::array(ValueId id, const Strides& strides) const {
   LoopStep::Array made{.dtype = type(id).dtype};
   Index last = 0;
   for (int axis = 0; axis < shape.rank(); ++axis)
-    last += (shape[axis] - 1) * strides[static_cast<std::size_t>(axis)];
+    last += (shape[axis] - 1) * strides[axis];
   made.words = last + 1;
   if (out_.rows > 0) made.row_words = strides[0];
   return made;
@@ -160,14 +159,14 @@ const std::vector<StepBuilder::Target>& StepBuilder::targets(ValueId id) {
     if (k < n_states()) all.push_back({{.where = Where::after, .index = index}, dense});
     else if (out_.kept[k]) all.push_back({stack(index, shape), dense});
   }
-  for (const ValueId whole : concats_[static_cast<std::size_t>(id.node)]) {
+  for (const ValueId whole : concats_[id.node]) {
     const Node& concat = node(whole);
     const int axis = device::axis_of(concat);
     Index first = 0;
     for (const ValueId part : concat.inputs) {
       if (part == id)
         for (Target target : targets(whole)) {
-          target.place.offset += first * target.strides[static_cast<std::size_t>(axis)];
+          target.place.offset += first * target.strides[axis];
           all.push_back(target);
         }
       first += type(part).shape[axis];
@@ -190,12 +189,12 @@ LoopPlace StepBuilder::read(const Operand& operand, const Strides& over) {
     place.where = is_state ? Where::before : Where::input;
     if (place.index >= form_.layout.n_states && place.index < form_.layout.n_states + form_.layout.n_sequences)
       place.step = type(from).shape.elements();
-    place.is_packed = device::is_packed_sequence(outer_, scan_, static_cast<std::size_t>(place.index));
+    place.is_packed = device::is_packed_sequence(outer_, scan_, place.index);
     if (place.is_packed) place.step /= out_.rows;
   } else {
     place.index = local(from);
     // A view that leaves its row would read rows of other workgroups.
-    if (out_.rows > 0 && over[0] != out_.locals[static_cast<std::size_t>(place.index)].row_words) fail();
+    if (out_.rows > 0 && over[0] != out_.locals[place.index].row_words) fail();
   }
   return place;
 }
@@ -230,7 +229,7 @@ void StepBuilder::add(LoopItem::Kind kind, Expression e, const Operands& operand
       place.offset += offset;
       place.sums = result.sums ? e.sum_rows : 0;
       const int axis = result.sums ? e.shape.rank() - 2 : 0;
-      if (out_.rows > 0) place.row = result.strides[static_cast<std::size_t>(axis)];
+      if (out_.rows > 0) place.row = result.strides[axis];
       if (result.sums && place.where != Where::output) return fail();
       results.push_back(result);
       item.targets.push_back(place);
@@ -243,10 +242,10 @@ void StepBuilder::add(LoopItem::Kind kind, Expression e, const Operands& operand
   out_.items.push_back(std::move(item));
 }
 
-void StepBuilder::add_rows(std::int32_t id) {
+void StepBuilder::add_expression(LoopItem::Kind kind, std::int32_t id) {
   Operands operands;
-  Expression e = row_expression(id, operands);
-  add(LoopItem::Kind::rows, std::move(e), operands);
+  Expression e = node_expression(id, operands);
+  add(kind, std::move(e), operands);
 }
 
 void StepBuilder::add_product(std::int32_t id) {
@@ -268,10 +267,10 @@ void StepBuilder::add_product(std::int32_t id) {
     const int rank = shape.rank();
     const bool is_dense = common::walk_of(shape, target.strides) == common::Walk::dense;
     if (rank > 2 && !is_dense) return fail();
-    const Index row = rank > 2 ? s.n : target.strides[static_cast<std::size_t>(rank - 2)];
+    const Index row = rank > 2 ? s.n : target.strides[rank - 2];
     item.targets.push_back(target.place);
     if (out_.rows > 0) item.targets.back().row = row;
-    item.product.targets.push_back({row, target.strides[static_cast<std::size_t>(rank - 1)]});
+    item.product.targets.push_back({row, target.strides[rank - 1]});
   }
   if (!item.targets.empty()) out_.items.push_back(std::move(item));
 }
@@ -291,7 +290,7 @@ void StepBuilder::add_concat(std::int32_t id) {
         item.expression.results.push_back({0, target.strides});
         item.inputs.push_back(read(operand(part), item.expression.inputs[0].strides));
         item.targets.push_back(target.place);
-        item.targets[0].offset += first * target.strides[static_cast<std::size_t>(axis)];
+        item.targets[0].offset += first * target.strides[axis];
         item.targets[0].row = first_stride(target.strides);
         if (!goes_by_rows(shape)) return fail();
         out_.items.push_back(std::move(item));
@@ -302,13 +301,9 @@ void StepBuilder::add_concat(std::int32_t id) {
 
 void StepBuilder::add_step(std::int32_t id) {
   const Node& step = graph().node(id);
-  if (is_elementwise(step.op) || step.op == Op::fused) {
-    Operands operands;
-    Expression e = pointwise_expression(id, operands);
-    return add(LoopItem::Kind::pointwise, std::move(e), operands);
-  }
+  if (device::is_pointwise(step)) return add_expression(LoopItem::Kind::pointwise, id);
   switch (step.op) {
-    case Op::fused_reduction: return add_rows(id);
+    case Op::fused_reduction: return add_expression(LoopItem::Kind::rows, id);
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
@@ -347,29 +342,29 @@ std::optional<LoopStep> StepBuilder::run() {
   out_.reverse = layout.reverse;
   out_.packed = layout.packed;
   out_.rows = layout.packed ? type(graph().outputs()[0].value).shape[0] : form_.rows;
-  for (const Storage& s : outer_.storage[static_cast<std::size_t>(scan_)])
+  for (const Storage& s : outer_.storage[scan_])
     out_.kept.push_back(s.place != Storage::Place::none);
   for (std::size_t i = 0; i < n_states(); ++i) {
     const ValueId state = graph().inputs()[i].value;
     const Shape& shape = type(state).shape;
     if (shape.elements() == 0 || !goes_by_rows(shape)) return std::nullopt;
     out_.states.push_back(array(state, common::dense_strides(shape)));
-    // Of one row, the stride of rows is zero.
+    // With one row, the stride of rows is zero.
     if (out_.rows > 0) out_.states.back().row_words = shape.elements() / out_.rows;
   }
   concats_.resize(graph().nodes().size());
   find_needed();
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(needed_.size()); ++n) {
-    if (!needed_[static_cast<std::size_t>(n)] || graph().node(n).op != Op::concat) continue;
+    if (!needed_[n] || graph().node(n).op != Op::concat) continue;
     for (const ValueId part : graph().node(n).inputs)
       if (is_computed(part) && !is_view(part.node)) {
-        auto& list = concats_[static_cast<std::size_t>(part.node)];
+        auto& list = concats_[part.node];
         if (std::find(list.begin(), list.end(), ValueId{n, 0}) == list.end()) list.push_back({n, 0});
       }
   }
   find_read();
   for (std::int32_t n = 0; fits_ && n < static_cast<std::int32_t>(needed_.size()); ++n)
-    if (needed_[static_cast<std::size_t>(n)] && !is_view(n) && is_computed({n, 0})) add_step(n);
+    if (needed_[n] && !is_view(n) && is_computed({n, 0})) add_step(n);
   if (fits_) add_outputs();
   return fits_ ? std::optional(std::move(out_)) : std::nullopt;
 }

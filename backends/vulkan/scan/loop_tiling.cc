@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a loop runs as one kernel, and how it is shared out. The model counts multiplications of a workgroup in a
-// step, as tiling.cc does, and compares them with what the dispatches of a step cost to start.
+// Choice of loops that run as one kernel, and of their workgroups. The model counts multiplications of a workgroup in a
+// step, as tiling.cc does, and compares them with the cost of starting the dispatches of a step.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,13 +19,14 @@ using Index = std::int64_t;
 // barrier counts, and for which the start of a dispatch counts, with what else a step of its own costs. By measurements
 // on lavapipe; on GPUs a start is taken for 3 us and a multiplication of 128 invocations for 1 ns. Then workgroups that
 // rows are shared out to, if there are enough rows, and sizes of a workgroup.
-struct Machine {
+struct LoopMachine {
   double groups, width, load, barrier, start;
   Index wanted_groups;
   std::uint32_t unrolled;  // llvmpipe compiles long shaders slowly
   std::array<std::uint32_t, 3> local_sizes;
 };
-constexpr Machine k_cpu{8, 8, 1, 40, 40'000, 4, 2, {8, 32, 64}}, k_gpu{256, 128, 1, 30, 3'000, 32, 4, {64, 128, 256}};
+constexpr LoopMachine k_loop_cpu{8, 8, 1, 40, 40'000, 4, 2, {8, 32, 64}};
+constexpr LoopMachine k_loop_gpu{256, 128, 1, 30, 3'000, 32, 4, {64, 128, 256}};
 constexpr Index k_most_rows = 8;
 
 std::uint64_t shared_words(const LoopStep& step, const LoopTiling& t, const Limits& limits) {
@@ -49,7 +50,7 @@ bool fits(const LoopStep& step, const LoopTiling& t, const Limits& limits) {
 }
 
 // Multiplications of a step that follow one another.
-double cost(const LoopStep& step, const LoopTiling& t, const Machine& machine, const Limits& limits) {
+double cost(const LoopStep& step, const LoopTiling& t, const LoopMachine& machine, const Limits& limits) {
   const double waves = std::max(1.0, t.local_size / machine.width), barrier = machine.barrier * waves;
   double all = barrier;
   for (const LoopItem& item : step.items) {
@@ -98,7 +99,7 @@ RowLayout loop_row_layout(const common::Expression& e, std::uint32_t local_size,
 }
 
 std::optional<LoopTiling> choose_loop_tiling(const LoopStep& step, const Limits& limits, bool forced) {
-  const Machine& machine = limits.small_sizes ? k_cpu : k_gpu;
+  const LoopMachine& machine = limits.small_sizes ? k_loop_cpu : k_loop_gpu;
   const bool shares = step.rows > 0;
   const Index unit = step.row_unit, wanted = (step.rows + machine.wanted_groups - 1) / machine.wanted_groups;
   const Index most = shares ? (std::clamp<Index>(wanted, 1, k_most_rows) + unit - 1) / unit * unit : 1;

@@ -44,6 +44,8 @@ class LoopWriter {
   void item(const LoopItem& item);
   void pointwise(const LoopItem& item);
   void terms(Term first, std::int64_t count, const std::function<void(Term k)>& add);
+  std::vector<Local> parts(const LoopProduct& p, const std::vector<Local>& sums,
+                           const std::function<void(Term k)>& add);
   void product(const LoopItem& item);
   void rows(const LoopItem& item);
 

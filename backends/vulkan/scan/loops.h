@@ -15,7 +15,7 @@
 
 namespace unroll::vulkan {
 
-// Where a step reads or writes a value; the strides belong to the expression or product. In elements.
+// The place at which a step reads or writes a value, in elements. The strides belong to the expression or product.
 struct LoopPlace {
   enum class Where : std::uint8_t {
     local,    // shared memory, for one step
@@ -66,10 +66,10 @@ struct LoopStep {
   std::vector<bool> kept = {};  // [state] it is an output
 };
 
-// Of a loop of `plan`, or nothing: it has ops, or values that lie, so that the kernel cannot run it.
+// The step of a loop of `plan`; none if the kernel cannot run one of its ops, or reach one of its values.
 std::optional<LoopStep> loop_step(const Plan& plan, std::int32_t scan, const common::Hazards& body);
 
-// How a loop is shared out: rows of a workgroup, invocations, and steps of a dispatch.
+// Rows of a workgroup, invocations, and steps of a dispatch of a loop.
 struct LoopTiling {
   std::uint32_t rows = 1, local_size = 64;
   std::uint64_t groups = 1, steps = 1;

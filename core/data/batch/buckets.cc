@@ -31,7 +31,7 @@ Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(
     throw Error(ErrorKind::usage, "Buckets",
                 "batch must be at least 1 and batch_tokens at least 0; got " + std::to_string(size.rows) + " and " +
                     std::to_string(size.tokens));
-  size_.rows = std::min(size.rows, std::max<std::int64_t>(static_cast<std::int64_t>(padded_.size()), 1));
+  size_.rows = std::min(size.rows, std::max<std::int64_t>(std::ssize(padded_), 1));
   for (Lengths& l : padded_) l = {padded_length(l.first), padded_length(l.second)};
   std::vector<std::int64_t> order(padded_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -40,16 +40,16 @@ Buckets::Buckets(std::vector<Lengths> lengths, const BatchSize& size) : padded_(
   Lengths longest;
   begins_.push_back(0);
   for (std::size_t i = 0; i < sorted_.size(); ++i) {
-    const Lengths grown = larger(longest, padded_[static_cast<std::size_t>(sorted_[i])]);
+    const Lengths grown = larger(longest, padded_[sorted_[i]]);
     const std::int64_t count = static_cast<std::int64_t>(i) - begins_.back();
     if (count > 0 && count + 1 > batch_at(grown)) {
       begins_.push_back(static_cast<std::int64_t>(i));
-      longest = padded_[static_cast<std::size_t>(sorted_[i])];
+      longest = padded_[sorted_[i]];
     } else {
       longest = grown;
     }
   }
-  if (!sorted_.empty()) begins_.push_back(static_cast<std::int64_t>(sorted_.size()));
+  if (!sorted_.empty()) begins_.push_back(std::ssize(sorted_));
 }
 
 std::int64_t Buckets::batch_at(const Lengths& padded) const {
@@ -60,7 +60,7 @@ std::int64_t Buckets::batch_at(const Lengths& padded) const {
 
 std::vector<std::int64_t> Buckets::by_length(std::vector<std::int64_t> order) const {
   const auto key = [&](std::int64_t i) {
-    const Lengths& l = padded_[static_cast<std::size_t>(i)];
+    const Lengths& l = padded_[i];
     return std::pair(l.first, l.second);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
@@ -72,9 +72,8 @@ Buckets::Rows Buckets::cut(const std::vector<std::int64_t>& order, std::int64_t 
     throw Error(ErrorKind::usage, "Buckets",
                 "index must be in [0," + std::to_string(n_batches()) + "); got " + std::to_string(index));
   Rows r;
-  const auto at = static_cast<std::size_t>(index);
-  r.rows.assign(order.begin() + begins_[at], order.begin() + begins_[at + 1]);
-  for (const std::int64_t row : r.rows) r.padded = larger(r.padded, padded_[static_cast<std::size_t>(row)]);
+  r.rows.assign(order.begin() + begins_[index], order.begin() + begins_[index + 1]);
+  for (const std::int64_t row : r.rows) r.padded = larger(r.padded, padded_[row]);
   return r;
 }
 
@@ -82,13 +81,13 @@ Buckets::Rows Buckets::sorted(std::int64_t index) const { return cut(sorted_, in
 
 Buckets::Rows Buckets::shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t index) const {
   if (seed != seed_ || epoch != epoch_) {
-    shuffled_ = by_length(permutation(static_cast<std::int64_t>(padded_.size()), seed, epoch));
+    shuffled_ = by_length(permutation(std::ssize(padded_), seed, epoch));
     batches_ = permutation(n_batches(), ~seed, epoch);
     seed_ = seed;
     epoch_ = epoch;
   }
   if (index < 0 || index >= n_batches()) return cut(shuffled_, index);  // throws, as `index` is out of range
-  return cut(shuffled_, batches_[static_cast<std::size_t>(index)]);
+  return cut(shuffled_, batches_[index]);
 }
 
 }  // namespace unroll

@@ -29,7 +29,7 @@ class Buckets {
   // Throws Error(usage) when size.rows is below 1 or size.tokens below 0.
   Buckets(std::vector<Lengths> lengths, const BatchSize& size);
 
-  std::int64_t n_batches() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
+  std::int64_t n_batches() const { return std::ssize(begins_) - 1; }
   // Returns the maximum number of sequences with these padded lengths in a batch.
   std::int64_t batch_at(const Lengths& padded) const;
   // Returns a batch of the epoch; every sequence occurs once. Sequences of equal padded lengths are shuffled and cut

@@ -101,7 +101,7 @@ std::vector<std::int64_t> RecordFile::records_of(std::size_t file) const {
   };
   const std::int64_t begin = first(parts_[file].begin);
   const std::int64_t end = file + 1 < n_files() ? first(parts_[file + 1].begin) : size();
-  std::vector<std::int64_t> records(static_cast<std::size_t>(end - begin));
+  std::vector<std::int64_t> records(end - begin);
   std::iota(records.begin(), records.end(), begin);
   return records;
 }
@@ -119,14 +119,14 @@ std::vector<std::size_t> RecordFile::line_numbers() const {
 }
 
 std::size_t RecordFile::end_of(std::int64_t record) const {
-  const auto next = static_cast<std::size_t>(record) + 1;
+  const std::size_t next = record + 1;
   const Part& part = part_at(begins_[next - 1]);
   const std::size_t end = part.begin + part.size;
   return next < begins_.size() ? std::min<std::size_t>(begins_[next], end) : end;
 }
 
 std::string RecordFile::text(std::int64_t record) const {
-  return read(begins_[static_cast<std::size_t>(record)], end_of(record));
+  return read(begins_[record], end_of(record));
 }
 
 void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int64_t)>& which, const Take& take) const {
@@ -135,7 +135,7 @@ void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int
   for (std::int64_t i = 0; i < n; ++i) {
     check_interruption();
     const std::int64_t record = which(i);
-    const std::size_t begin = begins_[static_cast<std::size_t>(record)], end = end_of(record);
+    const std::size_t begin = begins_[record], end = end_of(record);
     if (begin < from || end > from + piece.size()) {
       const Part& part = part_at(begin);
       piece = read(begin, std::max(end, std::min(part.begin + part.size, begin + k_piece)));
@@ -146,19 +146,18 @@ void RecordFile::visit(std::int64_t n, const std::function<std::int64_t(std::int
 }
 
 void RecordFile::for_each(std::span<const std::int64_t> records, const Take& take) const {
-  visit(static_cast<std::int64_t>(records.size()), [&](std::int64_t i) { return records[static_cast<std::size_t>(i)]; },
-        take);
+  visit(std::ssize(records), [&](std::int64_t i) { return records[i]; }, take);
 }
 
 void RecordFile::for_each(const Take& take) const { visit(size(), [](std::int64_t i) { return i; }, take); }
 
 void RecordFile::refuse(std::int64_t record, const std::string& what, const std::string& next,
                         std::size_t within) const {
-  const std::size_t at = begins_[static_cast<std::size_t>(record)];
+  const std::size_t at = begins_[record];
   const Part& part = part_at(at);
   std::size_t number = 0;
   for_each_line([&](const Line& line) { number = line.at <= at ? line.number : number; },
-                static_cast<std::size_t>(&part - parts_.data()));
+                &part - parts_.data());
   refuse_line(part.name, number + within, what, next);
 }
 

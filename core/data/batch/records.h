@@ -40,7 +40,7 @@ class RecordFile {
   void add(std::size_t at) { begins_.push_back(at); }
   std::vector<std::int64_t> records_of(std::size_t file) const;
   std::vector<std::size_t> line_numbers() const;  // of each record in its file, from 1
-  std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()); }
+  std::int64_t size() const { return std::ssize(begins_); }
   std::string text(std::int64_t record) const;  // from any thread
   // Returns the first whole lines of a file: at most 1 MiB, unless the first line is longer.
   std::string head(std::size_t file = 0) const;

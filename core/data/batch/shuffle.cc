@@ -28,19 +28,19 @@ std::int64_t below(std::int64_t n, std::uint32_t word) {
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
   if (n < 0 || n >= std::int64_t{0xFFFFFFFF})
     throw Error(ErrorKind::usage, "permutation", "n must be below 2^32 - 1; got " + std::to_string(n));
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   PhiloxBlock words{};
   for (std::int64_t i = n - 1; i > 0; --i) {  // Fisher-Yates
     const auto k = static_cast<std::uint32_t>(n - 1 - i);
     if ((k & 3) == 0) words = draw(k >> 2, seed, epoch);
-    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(below(i + 1, words[k & 3]))]);
+    std::swap(order[i], order[below(i + 1, words[k & 3])]);
   }
   return order;
 }
 
 const std::vector<std::int64_t>& Shuffle::order(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
-  if (seed != seed_ || epoch != epoch_ || static_cast<std::int64_t>(order_.size()) != n) {
+  if (seed != seed_ || epoch != epoch_ || std::ssize(order_) != n) {
     order_ = permutation(n, seed, epoch);
     seed_ = seed;
     epoch_ = epoch;

@@ -39,13 +39,13 @@ Streams::Window Streams::window(std::int64_t index, std::int64_t offset) const {
   const std::int64_t T = std::min(layout_.steps, per_stream_ - begin);
   Window w{Tensor(DType::i32, {T, layout_.batch}), Tensor(DType::i32, {T, layout_.batch})};
   const auto ids = w.ids.values<std::int32_t>(), labels = w.labels.values<std::int32_t>();
-  std::vector<std::int32_t> from(static_cast<std::size_t>(T + 1));
+  std::vector<std::int32_t> from(T + 1);
   for (std::int64_t b = 0; b < layout_.batch; ++b) {
     ids_->read((first + b) * per_stream_ + begin, from);
     for (std::int64_t t = 0; t < T; ++t) {
-      const auto at = static_cast<std::size_t>(t * layout_.batch + b);
-      ids[at] = from[static_cast<std::size_t>(t)];
-      labels[at] = from[static_cast<std::size_t>(t + 1)];
+      const std::size_t at = t * layout_.batch + b;
+      ids[at] = from[t];
+      labels[at] = from[t + 1];
     }
   }
   return w;

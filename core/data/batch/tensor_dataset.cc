@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "core/data/batch/per_split.h"
 #include "core/data/batch/shuffle.h"
 #include "core/support/text/exact_text.h"
 #include "unroll/data/dataset.h"
@@ -16,7 +17,6 @@ namespace unroll {
 namespace {
 
 constexpr const char* k_dataset = "TensorDataset";
-constexpr std::array<const char*, 3> k_dataset_splits{"training", "validation", "test"};
 
 using Sequences = std::vector<Tensor>;
 
@@ -73,14 +73,14 @@ Tensor gathered(const Tensor& from, int axis, std::span<const std::int64_t> indi
   const Shape& shape = from.shape();
   std::size_t outer = 1, inner = dtype_bytes(from.dtype());
   for (int i = 0; i < shape.rank(); ++i)
-    (i < axis ? outer : inner) *= i == axis ? 1 : static_cast<std::size_t>(shape[i]);
-  Tensor to(Type{from.dtype(), shape.with(axis, static_cast<std::int64_t>(indices.size()))});
+    (i < axis ? outer : inner) *= i == axis ? 1 : shape[i];
+  Tensor to(Type{from.dtype(), shape.with(axis, std::ssize(indices))});
   const std::byte* source = from.bytes().data();
   std::byte* target = to.bytes().data();
-  const auto n = static_cast<std::size_t>(shape[axis]);
+  const std::size_t n = shape[axis];
   for (std::size_t o = 0; o < outer; ++o)
     for (const std::int64_t i : indices) {
-      if (inner > 0) std::memcpy(target, source + (o * n + static_cast<std::size_t>(i)) * inner, inner);
+      if (inner > 0) std::memcpy(target, source + (o * n + i) * inner, inner);
       target += inner;
     }
   return to;
@@ -90,25 +90,24 @@ struct Padded {
   Tensor values, lengths;  // [T,B,...], i32 [B]
 };
 Padded padded(const Sequences& sequences, std::span<const std::int64_t> indices, std::int64_t steps) {
-  const auto n = static_cast<std::int64_t>(indices.size());
+  const auto n = std::ssize(indices);
   const Tensor& first = sequences[0];
   const Shape rest = first.shape().removed(0);
   Padded p{Tensor(Type{first.dtype(), rest.inserted(0, n).inserted(0, steps)}), Tensor(DType::i32, {n})};
-  const std::size_t row = static_cast<std::size_t>(rest.elements()) * dtype_bytes(first.dtype());
+  const std::size_t row = rest.elements() * dtype_bytes(first.dtype());
   for (std::int64_t b = 0; b < n; ++b) {
-    const Tensor& sequence = sequences[static_cast<std::size_t>(indices[static_cast<std::size_t>(b)])];
+    const Tensor& sequence = sequences[indices[b]];
     const std::int64_t length = sequence.shape()[0];
-    p.lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(length);
+    p.lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(length);
     for (std::int64_t t = 0; t < length && row > 0; ++t)
-      std::memcpy(p.values.bytes().data() + static_cast<std::size_t>(t * n + b) * row,
-                  sequence.bytes().data() + static_cast<std::size_t>(t) * row, row);
+      std::memcpy(p.values.bytes().data() + (t * n + b) * row, sequence.bytes().data() + t * row, row);
   }
   return p;
 }
 
 std::int64_t longest(const Sequences& sequences, std::span<const std::int64_t> indices) {
   std::int64_t most = 0;
-  for (const std::int64_t i : indices) most = std::max(most, sequences[static_cast<std::size_t>(i)].shape()[0]);
+  for (const std::int64_t i : indices) most = std::max(most, sequences[i].shape()[0]);
   return most;
 }
 
@@ -120,12 +119,12 @@ struct TensorDataset::State {
     std::vector<std::int64_t> examples;  // indices into the fields
   };
   DatasetOptions options;
-  std::array<Part, 3> parts;                   // by Split
+  PerSplit<Part> parts;
   std::map<std::string, std::int64_t> longest;  // of each sequence field, over all parts
   mutable std::mutex mutex;                     // guards `shuffle`
   mutable Shuffle shuffle;
 
-  const Part& part(Split split) const { return parts[static_cast<std::size_t>(split)]; }
+  const Part& part(Split split) const { return parts[split]; }
   std::int64_t steps(const std::string& field, const Sequences& sequences,
                      std::span<const std::int64_t> indices) const {
     const std::int64_t m = options.pad_to_multiple, all = longest.at(field);
@@ -158,10 +157,10 @@ TensorDataset::TensorDataset(Fields fields, DatasetOptions options) {
   const auto count = [&](double share) {
     return static_cast<std::int64_t>(std::floor(share * static_cast<double>(n)));
   };
-  const std::array<std::int64_t, 3> sizes{n - count(options.validation) - count(options.test),
+  const PerSplit<std::int64_t> sizes{n - count(options.validation) - count(options.test),
                                           count(options.validation), count(options.test)};
-  const std::array<bool, 3> wanted{true, options.validation > 0, options.test > 0};
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  const PerSplit<bool> wanted{true, options.validation > 0, options.test > 0};
+  std::vector<std::int64_t> order(n);
   if (options.random_splits)
     order = permutation(n, options.split_seed, 0);
   else
@@ -170,7 +169,7 @@ TensorDataset::TensorDataset(Fields fields, DatasetOptions options) {
   auto from = order.begin();
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (wanted[k] && sizes[k] < 1)
-      refuse(ErrorKind::usage, "the " + std::string(k_dataset_splits[k]) + " split of " + std::to_string(n) +
+      refuse(ErrorKind::usage, "the " + std::string(k_split_names[k]) + " split of " + std::to_string(n) +
                                    " examples would be empty",
              "Give more examples, or change validation and test");
     state->parts[k] = {shared, {from, from + std::max<std::int64_t>(sizes[k], 0)}};
@@ -183,14 +182,14 @@ TensorDataset::TensorDataset(Fields fields, DatasetOptions options) {
 
 TensorDataset::TensorDataset(Fields train, Fields validation, Fields test, DatasetOptions options) {
   auto state = std::make_shared<State>();
-  std::array<Fields, 3> given{std::move(train), std::move(validation), std::move(test)};
+  PerSplit<Fields> given{std::move(train), std::move(validation), std::move(test)};
   for (std::size_t k = 0; k < given.size(); ++k) {
     const std::int64_t n = check_fields(given[k], options);
     for (const auto& [name, field] : given[0])
       if (n > 0 && !given[k].contains(name))
-        refuse(ErrorKind::usage, "the " + std::string(k_dataset_splits[k]) + " split has no field '" + name + "'");
+        refuse(ErrorKind::usage, "the " + std::string(k_split_names[k]) + " split has no field '" + name + "'");
     State::Part& part = state->parts[k];
-    part.examples.resize(static_cast<std::size_t>(n));
+    part.examples.resize(n);
     std::iota(part.examples.begin(), part.examples.end(), std::int64_t{0});
   }
   for (std::size_t k = 0; k < given.size(); ++k)
@@ -220,16 +219,16 @@ std::vector<std::int64_t> TensorDataset::indices(Split split, std::uint64_t seed
                                                  std::int64_t index) const {
   if (index < 0 || index >= n_batches(split))
     refuse(ErrorKind::usage, "there are " + std::to_string(n_batches(split)) + " " +
-                                 k_dataset_splits[static_cast<std::size_t>(split)] + " batches; asked for batch " +
+                                 std::string(k_split_names[split]) + " batches; asked for batch " +
                                  std::to_string(index));
   const std::vector<std::int64_t>& examples = state_->part(split).examples;
-  const auto n = static_cast<std::int64_t>(examples.size()), begin = index * state_->options.batch;
+  const auto n = std::ssize(examples), begin = index * state_->options.batch;
   const bool shuffles = split == Split::train && state_->options.shuffle;
   const std::lock_guard lock(state_->mutex);
   const std::vector<std::int64_t>* order = shuffles ? &state_->shuffle.order(n, seed, epoch) : nullptr;
   std::vector<std::int64_t> found;
   for (std::int64_t i = begin; i < std::min(begin + state_->options.batch, n); ++i)
-    found.push_back(examples[static_cast<std::size_t>(order ? (*order)[static_cast<std::size_t>(i)] : i)]);
+    found.push_back(examples[order ? (*order)[i] : i]);
   return found;
 }
 

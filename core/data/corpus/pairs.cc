@@ -67,7 +67,7 @@ std::size_t PairsReader::place_of(const std::string& column, std::size_t otherwi
   if (column == "last") return columns_.size() - 1;
   if (has_header_)
     if (const auto at = std::find(columns_.begin(), columns_.end(), column); at != columns_.end())
-      return static_cast<std::size_t>(at - columns_.begin());
+      return at - columns_.begin();
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
   if (error == std::errc() && end == column.data() + column.size() && number >= 1 && number <= columns_.size())
@@ -114,19 +114,7 @@ void PairsReader::begin(const Line& line) {
   if (!quoted_ && line.text.find('\n') != std::string_view::npos)  // the tab is outside the first line
     refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
   if (json_) {
-    // A non-text side remains a side, and is refused when it is read.
-    const auto is_side = [&](const std::string& member) {
-      return member == format_.source || member == format_.target || is_one_of(member, format_.source_words) ||
-             is_one_of(member, format_.target_words);
-    };
-    std::string others;
-    for (JsonMember& member : json_members(line.text, name_, line.number)) {
-      if (!member.is_text() && !is_side(member.name)) others += "; " + in_quotes(member.name) + " is " + member.kind;
-      else columns_.push_back(std::move(member.name));
-    }
-    if (columns_.size() < 2)
-      refuse_line(name_, line.number, "expected an object with two texts" + others,
-                  "Write {\"text\": \"...\", \"summary\": \"...\"}");
+    columns_ = first_members(line);
   } else {
     std::optional<std::vector<std::string>> cells = cells_of(line.text);
     if (!cells) refuse_line(name_, line.number, "misplaced quote", k_close_quotes);
@@ -135,7 +123,29 @@ void PairsReader::begin(const Line& line) {
   using Header = CsvFormat::Header;
   has_header_ = json_ || format_.csv.header == Header::yes ||
                 (format_.csv.header == Header::automatic && names_sides(columns_));
-  if (columns_.size() < 2) return;  // refused like any other line
+  if (columns_.size() >= 2) place_columns();  // otherwise refused like any other line
+}
+
+// Returns the names of the members that may be columns: texts, and sides, which are refused when they are read.
+std::vector<std::string> PairsReader::first_members(const Line& line) const {
+  const auto is_side = [&](const std::string& member) {
+    return member == format_.source || member == format_.target || is_one_of(member, format_.source_words) ||
+           is_one_of(member, format_.target_words);
+  };
+  std::vector<std::string> names;
+  std::string others;
+  for (JsonMember& member : json_members(line.text, name_, line.number)) {
+    if (!member.is_text() && !is_side(member.name)) others += "; " + in_quotes(member.name) + " is " + member.kind;
+    else names.push_back(std::move(member.name));
+  }
+  if (names.size() < 2)
+    refuse_line(name_, line.number, "expected an object with two texts" + others,
+                "Write {\"text\": \"...\", \"summary\": \"...\"}");
+  return names;
+}
+
+// Determines the columns of source, target and split.
+void PairsReader::place_columns() {
   for (std::size_t c = 0; has_header_ && c < columns_.size(); ++c) {
     if (!json_) columns_[c] = trimmed(columns_[c]);
     if (is_one_of(columns_[c], format_.source_words)) source_ = c;

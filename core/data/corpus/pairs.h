@@ -18,6 +18,8 @@ struct PairsLimits {
   std::size_t max_pairs = std::size_t{1} << 32;
   std::size_t max_side = std::size_t{1} << 14;  // bytes of a source or a target
 };
+// Limits for documents and for texts with summaries.
+inline constexpr PairsLimits k_long_texts{.max_side = std::size_t{1} << 20};
 
 // Format of the rows, with the columns of the two sides. The default separator is a tab, without quoted cells. Files
 // that end in .csv (or .csv.gz), or whose first line names the columns, have the cells of CsvReader. In files that end
@@ -65,6 +67,8 @@ class PairsReader {
 
  private:
   void begin(const Line& line);
+  std::vector<std::string> first_members(const Line& line) const;
+  void place_columns();
   bool names_sides(const std::vector<std::string>& cells) const;
   bool repeats_header(const Line& line) const;
   bool is_json(std::string_view first) const;

@@ -34,13 +34,12 @@ void TextColumn::begin(const std::string& line, std::int64_t number) {
   const std::vector<std::string> names = cells_of(line, separator_, form_ == Form::csv);
   const auto at = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return trimmed(n) == column_; });
   if (at == names.end())
-    refuse_line(file_, static_cast<std::size_t>(number), "the header has no column '" + column_ + "'",
+    refuse_line(file_, number, "the header has no column '" + column_ + "'",
                 "Write one of its names, or a number from 1 for a file without a header");
-  place_ = static_cast<std::size_t>(at - names.begin());
+  place_ = at - names.begin();
 }
 
 std::optional<std::string> TextColumn::cell(const std::string& line, std::int64_t number) {
-  const auto where = static_cast<std::size_t>(number);
   const bool first = !begun_;
   if (first) {
     begin(line, number);
@@ -48,13 +47,13 @@ std::optional<std::string> TextColumn::cell(const std::string& line, std::int64_
   }
   if (form_ == Form::json) {
     if (line.empty()) return "";
-    return text_of_member(json_members(line, file_, where), column_, file_, where);
+    return text_of_member(json_members(line, file_, number), column_, file_, number);
   }
   std::vector<std::string> cells = cells_of(line, separator_, form_ == Form::csv);
   if (first && place_ < cells.size() && trimmed(cells[place_]) == column_) return std::nullopt;  // the header
   if (line.empty()) return "";
   if (place_ >= cells.size())
-    refuse_line(file_, where, "has " + counted(cells.size(), "cell") + ", none for column '" + column_ + "'");
+    refuse_line(file_, number, "has " + counted(cells.size(), "cell") + ", none for column '" + column_ + "'");
   return std::move(cells[place_]);
 }
 

@@ -35,7 +35,7 @@ std::string clock_text(std::int64_t micros, const DateFormat& format) {
   std::string text = " " + formatted("%02d", seconds / 3600) + formatted(":%02d", seconds / 60 % 60) +
                      formatted(":%02d", seconds % 60);
   const std::string decimals = formatted("%06d", static_cast<int>(micros % k_second));
-  if (format.decimals > 0) text += "." + decimals.substr(0, static_cast<std::size_t>(format.decimals));
+  if (format.decimals > 0) text += "." + decimals.substr(0, format.decimals);
   return text + format.zone;
 }
 

@@ -30,7 +30,7 @@ Counts<Sequence> n_grams(const Sequence& of, std::size_t n) {
 }
 template <class Sequence>
 std::int64_t n_of_size(const Sequence& of, std::size_t n) {
-  return std::max<std::int64_t>(static_cast<std::int64_t>(of.size()) - static_cast<std::int64_t>(n) + 1, 0);
+  return std::max<std::int64_t>(std::ssize(of) - static_cast<std::int64_t>(n) + 1, 0);
 }
 // Counts common n-grams; each counts as often as in the text with fewer occurrences.
 template <class Sequence>

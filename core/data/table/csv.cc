@@ -87,7 +87,7 @@ bool CsvReader::takes_as_header(const Line& line, std::vector<std::string>& cell
       refuse(line.number, c, "a column name has a line break", "Write each column name on one line");
   if (!header_.empty() && cells != header_) {
     const auto other = std::mismatch(cells.begin(), cells.end(), header_.begin()).first;
-    refuse(line.number, static_cast<std::size_t>(other - cells.begin()),
+    refuse(line.number, other - cells.begin(),
            "the header of the other file has " + in_quotes(*other) + "; all files need the same columns");
   }
   header_ = cells;
@@ -252,8 +252,8 @@ std::size_t numbered(const CsvReader& reader, const std::string& number) {
 std::size_t alone(std::span<const std::string> columns, std::size_t k, const KnownTable& known) {
   if (known.has_header) return k;
   const double number = number_in(columns[k]).value_or(0);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      columns, [&](const std::string& other) { return number_in(other).value_or(0) < number; }));
+  return std::ranges::count_if(
+      columns, [&](const std::string& other) { return number_in(other).value_or(0) < number; });
 }
 
 [[noreturn]] void refuse_places(const CsvReader& reader, std::span<const std::string> columns,

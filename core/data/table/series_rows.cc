@@ -18,6 +18,17 @@ constexpr std::int64_t k_block = 256;   // lines per record
 constexpr std::int64_t k_ahead = 4096;  // rows per read of a cursor
 constexpr double k_gap = std::numeric_limits<double>::quiet_NaN();
 
+// Replaces the last values of the series that have a value. Returns false if none has.
+bool keep_numbers(std::span<const double> values, std::vector<double>& last) {
+  bool any = false;
+  for (std::size_t s = 0; s < values.size(); ++s) {
+    if (std::isnan(values[s])) continue;
+    last[s] = values[s];
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 void Runs::add(std::int64_t number) {
@@ -31,6 +42,11 @@ std::int64_t Runs::operator[](std::int64_t index) const {
                                       [](std::int64_t i, const Run& run) { return i < run.before; });
   const Run& run = *(after - 1);
   return run.first + (index - run.before) * step_;
+}
+
+void SeriesPiece::add(std::span<const double> values, std::span<const double> last) {
+  levels.insert(levels.end(), last.begin(), last.end());
+  for (const double v : values) observed.push_back(std::isnan(v) ? 0 : 1);
 }
 
 void SeriesPiece::interpolate(std::int64_t until) {
@@ -124,24 +140,11 @@ void SeriesRows::find_dates() {
 void SeriesRows::read_rows() {
   const auto missing = format_.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
   std::vector<std::string> cells;
-  std::vector<double> last(n_series(), k_gap), now(last), before;
+  const std::vector<double> gap(n_series(), k_gap);
+  std::vector<double> last(gap), now(gap), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
   bool begun = false;
   reader_.look_at(file_.head());
-  const auto add_row = [&](const std::vector<double>& values) {
-    bool observed = false;
-    for (std::size_t s = 0; s < values.size(); ++s) {
-      if (std::isnan(values[s])) continue;
-      last[s] = values[s];
-      observed = true;
-    }
-    if (observed) observed_.add(n_);
-    if (hold_) {
-      held_.levels.insert(held_.levels.end(), last.begin(), last.end());
-      for (const double v : values) held_.observed.push_back(std::isnan(v) ? 0 : 1);
-    }
-    ++n_;
-  };
   csv_rows(file_.lines())([&](const Line& line) {
     if (!reader_.read(line, cells)) return;
     ++n_lines_;
@@ -153,12 +156,11 @@ void SeriesRows::read_rows() {
       const std::int64_t here = dates_->number(reader_, cells[dates_->column()], line.number);
       if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
       for (; number < here; ++number)
-        if (begun) add_row(std::vector<double>(n_series(), k_gap));
+        if (begun) add_row(gap, last);
     }
     ++number;
     before = last;
-    for (std::size_t s = 0; s < now.size(); ++s)
-      if (!std::isnan(now[s])) last[s] = now[s];
+    keep_numbers(now, last);
     if (!begun) dropped_ = number - 1;
     begun = begun || std::none_of(last.begin(), last.end(), [](double v) { return std::isnan(v); });
     if (!begun) return;
@@ -167,13 +169,20 @@ void SeriesRows::read_rows() {
       block_rows_.push_back(n_);
       before_.insert(before_.end(), before.begin(), before.end());
     }
-    add_row(now);
+    add_row(now, last);
   });
   for (std::size_t s = 0; s < last.size(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
                   "column '" + reader_.column_name(columns_[s]) + "' has no numbers");
   if (hold_) file_ = RecordFile(std::string_view(), file_.name());
+}
+
+// Adds a row of values, NaN at gaps, to those whose last values are `last`.
+void SeriesRows::add_row(std::span<const double> values, std::vector<double>& last) {
+  if (keep_numbers(values, last)) observed_.add(n_);
+  if (hold_) held_.add(values, last);
+  ++n_;
 }
 
 void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused) {
@@ -213,15 +222,13 @@ std::vector<std::string> SeriesRows::warnings() const {
 }
 
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
-  const std::size_t S = n_series(), from = static_cast<std::size_t>(begin) * S, to = static_cast<std::size_t>(end) * S;
+  const std::int64_t S = std::ssize(columns_), from = begin * S, to = end * S;
   piece.begin = begin;
   piece.end = end;
   piece.n_series = S;
   if (!hold_) return read_again(begin, end, piece);
-  piece.levels.assign(held_.levels.begin() + static_cast<std::ptrdiff_t>(from),
-                      held_.levels.begin() + static_cast<std::ptrdiff_t>(to));
-  piece.observed.assign(held_.observed.begin() + static_cast<std::ptrdiff_t>(from),
-                        held_.observed.begin() + static_cast<std::ptrdiff_t>(to));
+  piece.levels.assign(held_.levels.begin() + from, held_.levels.begin() + to);
+  piece.observed.assign(held_.observed.begin() + from, held_.observed.begin() + to);
 }
 
 void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
@@ -229,19 +236,15 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   piece.levels.clear();
   piece.observed.clear();
   const auto after = std::upper_bound(block_rows_.begin(), block_rows_.end(), begin);
-  auto block = static_cast<std::size_t>(after - block_rows_.begin()) - 1;
-  const auto first = before_.begin() + static_cast<std::ptrdiff_t>(block * S);
-  std::vector<double> last(first, first + static_cast<std::ptrdiff_t>(S)), now(S);
+  std::size_t block = after - block_rows_.begin() - 1;
+  const double* const first = before_.data() + block * S;
+  std::vector<double> last(first, first + S), now(S);
   const std::vector<double> gap(S, k_gap);
   std::int64_t t = block_rows_[block];
   const auto take = [&](const std::vector<double>& values) {
-    for (std::size_t s = 0; s < S; ++s)
-      if (!std::isnan(values[s])) last[s] = values[s];
-    const bool wanted = t >= begin && t < end;
+    keep_numbers(values, last);
+    if (t >= begin && t < end) piece.add(values, last);
     ++t;
-    if (!wanted) return;
-    piece.levels.insert(piece.levels.end(), last.begin(), last.end());
-    for (const double v : values) piece.observed.push_back(std::isnan(v) ? 0 : 1);
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     const std::string text = file_.text(static_cast<std::int64_t>(block));
@@ -257,7 +260,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
       if (t < end) take(now);
     });
   }
-  if (piece.levels.size() != static_cast<std::size_t>(end - begin) * S) file_.refuse_changed();
+  if (piece.levels.size() != (end - begin) * S) file_.refuse_changed();
 }
 
 const SeriesPiece& SeriesCursor::at(std::int64_t begin, std::int64_t end) {

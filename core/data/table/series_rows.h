@@ -48,11 +48,13 @@ struct SeriesPiece {
 
   double level(std::int64_t t, std::size_t s) const { return levels[at(t, s)]; }
   bool is_observed(std::int64_t t, std::size_t s) const { return observed[at(t, s)] != 0; }
+  // Adds a row: `last` has the last value of each series, `values` NaN at gaps.
+  void add(std::span<const double> values, std::span<const double> last);
   // Fills gaps before `until` by linear interpolation. Uses no values from `until` on.
   void interpolate(std::int64_t until);
 
  private:
-  std::size_t at(std::int64_t t, std::size_t s) const { return static_cast<std::size_t>(t - begin) * n_series + s; }
+  std::size_t at(std::int64_t t, std::size_t s) const { return (t - begin) * n_series + s; }
 };
 
 struct SeriesFormat {
@@ -104,6 +106,7 @@ class SeriesRows {
   void find_dates();
   void find_columns(std::span<const std::string> cells);
   void read_rows();
+  void add_row(std::span<const double> values, std::vector<double>& last);
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
   void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 

@@ -38,7 +38,7 @@ void solve_in_place(std::vector<double>& a, std::vector<double>& b) {
 }  // namespace
 
 Autoregression::Autoregression(std::int64_t order)
-    : row_(static_cast<std::size_t>(order) + 1), solution_(row_.size(), 0.0) {
+    : row_(order + 1), solution_(row_.size(), 0.0) {
   squares_.assign(row_.size() * row_.size(), 0.0);
 }
 

@@ -78,7 +78,7 @@ std::vector<std::int32_t> Vocabulary::encode(std::span<const char32_t> text) con
 
 std::string Vocabulary::text(std::int32_t id) const {
   std::string utf8;
-  append_utf8(utf8, id >= 0 && id < unknown() ? characters_[static_cast<std::size_t>(id)] : U'\uFFFD');
+  append_utf8(utf8, id >= 0 && id < unknown() ? characters_[id] : U'\uFFFD');
   return utf8;
 }
 

@@ -24,7 +24,7 @@ class Vocabulary {
   // Reads characters() from model metadata. Throws Error(input_file) if they are not strictly ascending.
   static Vocabulary from_characters(std::string_view utf8, const std::string& name);
 
-  std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()) + 1; }
+  std::int64_t size() const { return std::ssize(characters_) + 1; }
   std::int32_t unknown() const { return static_cast<std::int32_t>(characters_.size()); }
   std::int32_t id(char32_t character) const;
   std::vector<std::int32_t> encode(std::span<const char32_t> text) const;

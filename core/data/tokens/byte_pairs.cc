@@ -37,7 +37,7 @@ class BytePairs : public Tokenizer::Coder {
   bool add(Pair merge) {
     const auto n = static_cast<std::int32_t>(texts_.size());
     if (merge.first < 0 || merge.second < 0 || merge.first >= n || merge.second >= n) return false;
-    std::string text = texts_[static_cast<std::size_t>(merge.first)] + texts_[static_cast<std::size_t>(merge.second)];
+    std::string text = texts_[merge.first] + texts_[merge.second];
     if (text.size() > k_max_token_bytes || !joined_.emplace(key_of(merge), n).second) return false;
     texts_.push_back(std::move(text));
     merges_.push_back(merge);
@@ -50,9 +50,9 @@ class BytePairs : public Tokenizer::Coder {
     for (const Pair& m : merges_) text += std::to_string(m.first) + " " + std::to_string(m.second) + "\n";
     return text;
   }
-  std::int64_t size() const override { return static_cast<std::int64_t>(texts_.size()); }
+  std::int64_t size() const override { return std::ssize(texts_); }
   bool pieces() const override { return true; }
-  std::string text(std::int32_t id) const override { return texts_[static_cast<std::size_t>(id)]; }
+  std::string text(std::int32_t id) const override { return texts_[id]; }
 
   std::vector<std::int32_t> encode(std::string_view text, const std::string&) const override {
     std::unordered_map<std::string_view, Ids> seen;
@@ -85,12 +85,11 @@ class BytePairs : public Tokenizer::Coder {
       const auto best = std::min_element(next.begin(), next.end());
       if (*best == k_no_merge) break;
       const auto i = best - next.begin();
-      ids[static_cast<std::size_t>(i)] = *best;
+      ids[i] = *best;
       ids.erase(ids.begin() + i + 1);
       next.erase(best);
       for (std::ptrdiff_t k = std::max<std::ptrdiff_t>(i - 1, 0); k <= i && k < std::ssize(next); ++k)
-        next[static_cast<std::size_t>(k)] =
-            joined(ids[static_cast<std::size_t>(k)], ids[static_cast<std::size_t>(k) + 1]);
+        next[k] = joined(ids[k], ids[k + 1]);
     }
     return ids;
   }

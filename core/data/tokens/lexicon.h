@@ -22,10 +22,10 @@ class Lexicon {
   static Lexicon from_lines(std::string_view lines, const std::string& name);
   std::string lines() const;  // see entry_lines
 
-  std::int64_t size() const { return static_cast<std::int64_t>(entries_.size()); }
+  std::int64_t size() const { return std::ssize(entries_); }
   // Returns the id of a text, or size() if it is unknown.
   std::int32_t id(std::string_view text) const;
-  const std::string& text(std::int32_t id) const { return entries_[static_cast<std::size_t>(id)]; }
+  const std::string& text(std::int32_t id) const { return entries_[id]; }
 
  private:
   bool add(std::string entry);

@@ -127,7 +127,7 @@ constexpr Row k_kinds[] = {
     {"words",
      [](const Texts& texts, const TokenizerOptions& o, const std::string&) -> CoderPointer {
        return std::make_shared<Words>(
-           Lexicon::of(count_pieces(texts), o.min_count, static_cast<std::size_t>(o.vocabulary - 1)));
+           Lexicon::of(count_pieces(texts), o.min_count, o.vocabulary - 1));
      },
      [](std::string_view stored, const std::string& name) -> CoderPointer {
        return std::make_shared<Words>(Lexicon::from_lines(stored, name));

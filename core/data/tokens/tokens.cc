@@ -75,7 +75,7 @@ const std::vector<std::int32_t>& BlockTokens::ids_of(std::size_t block) const {
   *oldest = {};  // frees the oldest block before the next allocation
   const std::string text = text_.text(text_.read(blocks_[block].at, blocks_[block + 1].at));
   std::vector<std::int32_t> ids = tokenizer_.encode(text, name_);
-  if (static_cast<std::int64_t>(ids.size()) != blocks_[block + 1].first_token - blocks_[block].first_token)
+  if (std::ssize(ids) != blocks_[block + 1].first_token - blocks_[block].first_token)
     throw Error(ErrorKind::input_file, name_, "changed while it was in use",
                 "Do not modify the file while it is in use");
   *oldest = {block, ++reads_, std::move(ids)};
@@ -86,10 +86,10 @@ void BlockTokens::read(std::int64_t begin, std::span<std::int32_t> to) const {
   const std::lock_guard lock(mutex_);
   const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), begin,
                                       [](std::int64_t token, const Block& b) { return token < b.first_token; });
-  auto block = static_cast<std::size_t>(after - blocks_.begin()) - 1;
+  std::size_t block = after - blocks_.begin() - 1;
   for (std::size_t done = 0; done < to.size(); ++block) {
     const std::vector<std::int32_t>& ids = ids_of(block);
-    const auto from = static_cast<std::size_t>(begin + static_cast<std::int64_t>(done) - blocks_[block].first_token);
+    const std::size_t from = begin + static_cast<std::int64_t>(done) - blocks_[block].first_token;
     const std::size_t n = std::min(ids.size() - from, to.size() - done);
     std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(from), n, to.begin() + static_cast<std::ptrdiff_t>(done));
     done += n;

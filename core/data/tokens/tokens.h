@@ -26,7 +26,7 @@ class Tokens {
 class TokenList : public Tokens {
  public:
   explicit TokenList(std::vector<std::int32_t> ids) : ids_(std::move(ids)) {}
-  std::int64_t size() const override { return static_cast<std::int64_t>(ids_.size()); }
+  std::int64_t size() const override { return std::ssize(ids_); }
   void read(std::int64_t begin, std::span<std::int32_t> to) const override;
 
  private:

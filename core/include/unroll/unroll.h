@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Includes every public header of unroll.
+// Includes every public header of unroll, except those that only backends need.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -16,7 +16,6 @@
 #include "unroll/ir/op.h"
 #include "unroll/ir/ops.h"
 #include "unroll/ir/recurrent.h"
-#include "unroll/ir/row_sums.h"
 #include "unroll/ir/scan.h"
 #include "unroll/ir/value.h"
 #include "unroll/model/cell.h"
@@ -31,11 +30,7 @@
 #include "unroll/passes/cxx_source.h"
 #include "unroll/passes/libraries.h"
 #include "unroll/passes/plan.h"
-#include "unroll/passes/plan_hash.h"
-#include "unroll/passes/product_groups.h"
 #include "unroll/passes/run.h"
-#include "unroll/passes/scan_form.h"
-#include "unroll/passes/work.h"
 #include "unroll/support/error.h"
 #include "unroll/support/export.h"
 #include "unroll/support/hidden_state.h"

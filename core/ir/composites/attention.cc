@@ -71,7 +71,7 @@ Value mask_like(Value mask, int rank) {
 }
 bool differs_by_query(Value mask) { return mask && mask.shape()[mask.rank() - 2] > 1; }
 
-// Whether anything along the axis is set.
+// True where a flag along the axis is set.
 Value any(Value flag, int axis) {
   if (flag.shape()[axis] == 1) return flag;
   const Value n = reduce_sum(cast(flag, DType::f32), {axis}, true);
@@ -87,13 +87,13 @@ std::array<Value, 3> seen_operands(Inputs in, Value mask) {
   return {zero_unless(query, in[0]), zero_unless(position, in[1]), zero_unless(position, in[2])};
 }
 
-// q k^T. Where queries see different positions, one that is not finite is NaN to those that see it.
+// q k^T. If queries see different positions, a score that is not finite becomes NaN for the queries that see it.
 Value dot_scores(Value q, Value k, Value mask) {
   if (!differs_by_query(mask)) return matmul(q, k, {.a = false, .b = true});
   const int rank = k.rank();
   const Value scores = matmul(q, zero_unless(is_finite(k), k), {.a = false, .b = true});
   const Value broken = any(not_finite(k), rank - 1);  // [...,S,1]
-  Ints order(static_cast<std::size_t>(rank));
+  Ints order(rank);
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[order.size() - 2], order.back());
   return select(transpose(broken, order), scalar_like(scores, std::nan("")), scores);

@@ -232,7 +232,7 @@ Values rnn_body(Inputs in, const Attributes& attributes) { return stack_layers(i
 Values gru_body(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, gru_sweep, false); }
 Values lstm_body(Inputs in, const Attributes& attributes) { return stack_layers(in, attributes, lstm_sweep, true); }
 
-// What the three share, and what one has besides.
+// The attributes that rnn, gru and lstm share, and further ones.
 std::vector<AttributeSpec> attributes_with(std::initializer_list<AttributeSpec> more) {
   using K = AttributeKind;
   std::vector<AttributeSpec> list{{"hidden", K::integer}, {"layers", K::integer}, {"bidirectional", K::flag},

@@ -18,7 +18,7 @@ namespace {
 using Values = std::vector<Value>;
 using Inputs = std::span<const Value>;
 
-// Which inputs are slots and which is lr.
+// Checks an optimizer op, whose inputs are the parameter, the gradient, the slots and lr.
 void require_update(const ShapeQuery& q, std::initializer_list<std::size_t> slots, std::size_t lr) {
   q.require_float(0);
   q.require_dtype(1, q.in(0).dtype, "gradient");
@@ -116,31 +116,31 @@ Values lion_body(Inputs in, const Attributes& attributes) {
   return {p - lr * u, in[2] * beta2 + in[1] * (1 - beta2)};
 }
 
-// Blocks in the order of sum_tree.h, [N] each, the last leaf not yet added. A rank without leaves gives zeros, which
-// are not added.
-std::vector<TreeBlock> own_blocks(const Attributes& attributes) {
+// Blocks in the order of sum_tree.h, [N] each, the last micro-batch not yet added. A rank without micro-batches gives
+// zeros, which are not added.
+std::vector<PartialSum> own_blocks(const Attributes& attributes) {
   const auto n = [&](const char* name) { return attributes.get<std::int64_t>(name); };
-  return blocks_before_last_sum(leaves_of(n("leaves"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
+  return partial_sums_before_last(
+      micro_batches_of(n("micro_batches"), static_cast<int>(n("rank")), static_cast<int>(n("ranks"))));
 }
 void require_all_reduce(const ShapeQuery& q) {
-  const std::int64_t rank = q.integer("rank"), ranks = q.integer("ranks"), leaves = q.integer("leaves");
+  const std::int64_t rank = q.integer("rank"), ranks = q.integer("ranks"), count = q.integer("micro_batches");
   constexpr std::int64_t k_most = 1 << 20;
   q.require(ranks >= 1 && ranks <= k_most && rank >= 0 && rank < ranks,
             "rank must be in [0, ranks); got " + std::to_string(rank) + " of " + std::to_string(ranks));
-  q.require(leaves >= 1 && leaves <= k_most, "leaves must be in [1, 2^20]; got " + std::to_string(leaves));
+  q.require(count >= 1 && count <= k_most, "micro_batches must be in [1, 2^20]; got " + std::to_string(count));
   q.require_float(0);
   q.require_same_dtype();
   for (std::size_t i = 1; i < q.inputs.size(); ++i) q.require_shape(i, q.shape(0), "a block");
   const std::size_t wanted = std::max<std::size_t>(own_blocks(q.attributes).size(), 1);
-  q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " blocks for these leaves; got " +
+  q.require(q.inputs.size() == wanted, "takes " + std::to_string(wanted) + " blocks for these micro-batches; got " +
                                            std::to_string(q.inputs.size()));
 }
-// Of one rank. The others need a kernel that exchanges.
+// The body of a single rank. Several ranks need a kernel that exchanges.
 Values all_reduce_body(Inputs in, const Attributes& attributes) {
   std::vector<Value> sums(in.begin(), in.end());
   for (const SumStep& step : sum_steps(own_blocks(attributes)))
-    sums[static_cast<std::size_t>(step.left)] =
-        sums[static_cast<std::size_t>(step.left)] + sums[static_cast<std::size_t>(step.right)];
+    sums[step.left] = sums[step.left] + sums[step.right];
   return {sums[0]};
 }
 bool all_reduce_needs_kernel(const Attributes& attributes) { return attributes.get<std::int64_t>("ranks") > 1; }
@@ -172,7 +172,7 @@ std::span<const Composite> update_composites() {
        require_one_slot,
        lion_body},
       {Op::all_reduce,
-       {{"leaves", K::integer}, {"rank", K::integer}, {"ranks", K::integer}},
+       {{"micro_batches", K::integer}, {"rank", K::integer}, {"ranks", K::integer}},
        require_all_reduce,
        all_reduce_body,
        all_reduce_needs_kernel},
@@ -180,11 +180,11 @@ std::span<const Composite> update_composites() {
   return rows;
 }
 
-Value all_reduce(std::span<const Value> blocks, std::int64_t leaves, int rank, int ranks) {
+Value all_reduce(std::span<const Value> blocks, std::int64_t micro_batches, int rank, int ranks) {
   if (blocks.empty() || !blocks[0]) throw Error(ErrorKind::usage, "all_reduce", "operand 0 is empty");
   return blocks[0].graph().append_one(
       Op::all_reduce, blocks,
-      {{"leaves", leaves}, {"rank", std::int64_t{rank}}, {"ranks", std::int64_t{ranks}}});
+      {{"micro_batches", micro_batches}, {"rank", std::int64_t{rank}}, {"ranks", std::int64_t{ranks}}});
 }
 
 }  // namespace unroll

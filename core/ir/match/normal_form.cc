@@ -26,9 +26,9 @@ class Forms {
   std::vector<Known> outputs(const Graph& graph, const std::vector<Known>& inputs) {
     std::vector<std::vector<Known>> known(graph.nodes().size());
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      known[static_cast<std::size_t>(graph.inputs()[i].value.node)] = {inputs[i]};
+      known[graph.inputs()[i].value.node] = {inputs[i]};
     const auto at = [&](const ValueId& id) {
-      return known[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+      return known[id.node][id.output];
     };
     for (std::size_t n = 0; n < known.size(); ++n) {
       const Node& node = graph.nodes()[n];
@@ -140,7 +140,7 @@ class Forms {
     return {{{intern(std::move(atom))}, 1.0}};
   }
 
-  // Which of x and -x stands for both: products with matrices decide, then products, then the rest.
+  // True if x rather than -x stands for both. Products with matrices decide, then products, then the rest.
   bool is_positive(const Polynomial& x) const {
     double with_matrix = 0, of_several = 0, of_one = 0;
     for (const auto& [monomial, coefficient] : x) {

@@ -24,7 +24,7 @@ struct MatrixPart {
   auto operator<=>(const MatrixPart&) const = default;
 };
 
-// What a monomial is a product of; each is a row of some width, or of width 1 and then the same for every element.
+// A factor of a monomial: a row of some width. A row of width 1 is the same for every element.
 struct Atom {
   enum class Kind : std::uint8_t { part, product, function };
   Kind kind = Kind::part;
@@ -50,7 +50,7 @@ class Atoms {
     if (is_new) atoms_.push_back(std::move(atom));
     return at->second;
   }
-  const Atom& operator[](int id) const { return atoms_[static_cast<std::size_t>(id)]; }
+  const Atom& operator[](int id) const { return atoms_[id]; }
   std::size_t size() const { return atoms_.size(); }
 
  private:

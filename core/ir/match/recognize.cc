@@ -30,7 +30,7 @@ constexpr Form k_forms[] = {
 };
 constexpr std::size_t k_most_nodes = 1024;
 
-// What is known of the loop before anything is compared.
+// Facts about the loop that need no comparison.
 struct Subject {
   const Graph& graph;
   const Node& node;
@@ -47,11 +47,11 @@ std::optional<Subject> subject_of(const Graph& graph, const Node& node) {
   const auto nodes = node.body->nodes();
   const auto products = std::count_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == Op::matmul; });
   if (products == 0 || nodes.size() > k_most_nodes) return {};  // one is enough: x and h side by side
-  const Type x = graph.type(node.inputs[static_cast<std::size_t>(l.n_states)]);
+  const Type x = graph.type(node.inputs[l.n_states]);
   if (x.shape.rank() != 3 || x.shape.elements() == 0 || !is_float(x.dtype)) return {};
   Subject s{graph, node, l, x.dtype, x.shape[1], x.shape[2], {}};
   for (int i = 0; i < l.n_states; ++i) {
-    const Type state = graph.type(node.inputs[static_cast<std::size_t>(i)]);
+    const Type state = graph.type(node.inputs[i]);
     if (state.shape.rank() != 2 || state.shape[0] != s.batch || state.shape[1] == 0 || state.dtype != s.dtype)
       return {};
     s.widths.push_back(state.shape[1]);
@@ -132,7 +132,7 @@ class Join {
   bool twice() const { return twice_; }
 
  private:
-  Value input(std::int32_t i) const { return in_[static_cast<std::size_t>(i)]; }
+  Value input(std::int32_t i) const { return in_[i]; }
   static Value cut(Value x, int axis, std::int64_t start, std::int64_t size) {
     return x.shape()[axis] == size ? x : slice(x, axis, start, size);
   }
@@ -165,7 +165,7 @@ class Join {
     std::vector<std::pair<ValueId, Monomial>> order;
     for (const auto& [monomial, coefficient] : sum.value)
       order.emplace_back(
-          monomial.empty() ? ValueId{} : s_.node.inputs[static_cast<std::size_t>(subject_[monomial[0]].input)],
+          monomial.empty() ? ValueId{} : s_.node.inputs[subject_[monomial[0]].input],
           monomial);
     std::sort(order.begin(), order.end());
     std::vector<bool> given(sum.unknowns.size(), false);
@@ -215,19 +215,19 @@ std::shared_ptr<const Graph> replace(const Subject& s, const Form& form, const P
   for (std::int32_t i = peepholes; i < n; ++i) o.peephole = o.peephole || !join.is_zero(i);
   std::vector<Value> parameters;
   for (std::int32_t i = first; i < n; ++i) {
-    const Shape& shape = p.shapes[static_cast<std::size_t>(i)];
+    const Shape& shape = p.shapes[i];
     const bool is_bias = i == first + 2 || i == first + 3;
     if ((is_bias && !o.bias) || (i >= peepholes && !o.peephole)) continue;
     parameters.push_back(shape.rank() == 2 ? join.matrix(i, shape) : join.vector(i, shape));
     if (!parameters.back()) return nullptr;
   }
   const auto state = [&](std::size_t k) {  // h or c before the first step
-    const Value x = in[static_cast<std::size_t>(rows[k + 1])];
+    const Value x = in[rows[k + 1]];
     return reshape(x, x.shape().inserted(0, 1));
   };
   const RecurrentResult r =
       recurrent(form.op,
-                {.x = in[static_cast<std::size_t>(rows[0])],
+                {.x = in[rows[0]],
                  .h0 = state(0),
                  .c0 = form.n_states == 2 ? state(1) : Value(),
                  .lengths = s.layout.has_lengths ? in.back() : Value(),
@@ -245,8 +245,8 @@ std::shared_ptr<const Graph> replace(const Subject& s, const Form& form, const P
 
 std::shared_ptr<const Graph> match(const Subject& s, const Form& form, const std::vector<std::int32_t>& states,
                                    const Atoms& atoms, const std::vector<std::optional<Row>>& results) {
-  const std::int64_t output = s.widths[static_cast<std::size_t>(states[0])];
-  const std::int64_t hidden = s.widths[static_cast<std::size_t>(states.back())];
+  const std::int64_t output = s.widths[states[0]];
+  const std::int64_t hidden = s.widths[states.back()];
   if (form.projects ? output >= hidden : output != hidden) return nullptr;
   const Pattern p = pattern_of(form, s, output, hidden);
   std::vector<Type> types;
@@ -257,7 +257,7 @@ std::shared_ptr<const Graph> match(const Subject& s, const Form& form, const std
   Side pattern{pattern_atoms, 1 + form.n_states, {}}, subject{atoms, 1 + form.n_states, {}};
   std::vector<std::int32_t> rows{s.layout.n_states};
   for (std::size_t k = 0; k < form.n_states; ++k) {
-    const auto wanted = whole(forms[1 + k]), there = whole(results[static_cast<std::size_t>(states[k])]);
+    const auto wanted = whole(forms[1 + k]), there = whole(results[states[k]]);
     if (!wanted || !there) return nullptr;
     pattern.results.push_back(*wanted);
     subject.results.push_back(*there);

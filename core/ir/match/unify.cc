@@ -85,7 +85,7 @@ class Unifier {
     const Atom &a = pattern_.atoms[p], &b = subject_.atoms[s];
     if (a.kind != b.kind || a.op != b.op || a.arguments.size() != b.arguments.size()) return false;
     if (a.kind == Atom::Kind::part)
-      return rows_[static_cast<std::size_t>(a.input)] == b.input && a.start == b.start && a.size == b.size;
+      return rows_[a.input] == b.input && a.start == b.start && a.size == b.size;
     if (a.kind == Atom::Kind::product) {
       if (a.matrix.rows != b.matrix.rows || a.matrix.columns != b.matrix.columns) return false;
       const auto [at, is_new] = bound.unified.matrices.try_emplace(a.matrix, b.matrix);
@@ -122,7 +122,7 @@ class Unifier {
     return assign(p, s, goals, next);
   }
 
-  // What the atoms of a product are, in any order.
+  // The sorted kinds and ops of the atoms of a product.
   static std::vector<std::pair<Atom::Kind, Op>> kinds(const Side& side, const Monomial& monomial) {
     std::vector<std::pair<Atom::Kind, Op>> result;
     for (const int a : monomial) result.emplace_back(side.atoms[a].kind, side.atoms[a].op);

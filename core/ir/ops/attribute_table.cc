@@ -15,7 +15,7 @@ struct AttributeRow {
 };
 using K = AttributeKind;
 
-// Of the primitives; those of a composite are in its own row.
+// Attributes of the primitives. Those of a composite are in its own row.
 constexpr AttributeRow k_rows[] = {
     {Op::input, {"name", K::text}},
     {Op::input, {"dtype", K::dtype}},
@@ -66,7 +66,7 @@ constexpr AttributeRow k_rows[] = {
     {Op::gradient, {"d_inputs", K::integers}},
 };
 
-// What a claimed composite or gradient has besides (docs/adding-a-backend.md).
+// Further attributes of a claimed composite or gradient (docs/adding-a-backend.md).
 constexpr AttributeSpec k_claimed[] = {
     {"claimed", K::flag, true},
     {"saved_bytes", K::integer, true},

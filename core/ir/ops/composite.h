@@ -22,7 +22,7 @@ struct Composite {
   std::vector<AttributeSpec> attributes;
   void (*require)(const ShapeQuery&);  // what the ops of the body do not check; throws Error(shape|type)
   BodyFunction body;
-  // Whether the body alone is not the op: a backend has to claim it. Null: never.
+  // True if the body alone does not define the op, so that a backend has to claim it. Null: never.
   bool (*needs_kernel)(const Attributes&) = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules of ops see of the node that they check.
+// The view of a node that shape rules check.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the op table says of ops with one operand, element by element: the columns of UNROLL_UNARY.
+// Properties of the elementwise ops with one operand: the columns of UNROLL_UNARY in the op table.
 #pragma once
 
 #include <cstdint>

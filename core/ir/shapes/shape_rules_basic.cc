@@ -159,7 +159,7 @@ std::vector<Type> reduce_rule(const ShapeQuery& q) {
     q.require(axis > before && axis < x.rank(), "axes must ascend inside rank " + std::to_string(x.rank()));
     q.require(q.op != Op::reduce_max || x[static_cast<int>(axis)] > 0,
               "needs at least one element on axis " + std::to_string(axis));
-    dims[static_cast<std::size_t>(axis)] = keep ? 1 : -1;
+    dims[axis] = keep ? 1 : -1;
     before = axis;
   }
   std::erase(dims, -1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules of scan, fused, fused_reduction and gradient.
 #include "core/ir/ops/row_ops.h"
+#include "core/ir/ops/scan_parts.h"
 #include "core/ir/shapes/shape_rules.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
@@ -26,7 +27,7 @@ ScanLayout layout_of(const Attributes& attributes, std::size_t n_inputs) {
 
 void check_masks(const ShapeQuery& q, const ScanLayout& l, std::span<const Type> outputs) {
   if (!l.has_lengths && !l.has_reset) return;
-  const std::size_t at = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
+  const std::size_t at = q.body->inputs().size();
   const Type& mask = q.in(at);
   const std::int64_t batch = l.has_lengths ? (mask.shape.rank() == 1 ? mask.shape[0] : -1)
                                            : (mask.shape.rank() == 2 ? mask.shape[1] : -1);
@@ -38,7 +39,7 @@ void check_masks(const ShapeQuery& q, const ScanLayout& l, std::span<const Type>
   }
   // Outputs of the node: final states [B,...], then stacks [T,B,...].
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const int axis = i < static_cast<std::size_t>(l.n_states) ? 0 : 1;
+    const int axis = is_state(l, i) ? 0 : 1;
     const bool matters = axis == 0 || l.has_lengths;
     q.require(!matters || (outputs[i].shape.rank() > axis && outputs[i].shape[axis] == batch),
               "with lengths or reset every state and output needs axis 0 = B = " + std::to_string(batch) + "; got " +
@@ -56,7 +57,7 @@ Shape all_rows(const ShapeQuery& q, const ScanLayout& l, const Shape& step) {
 
 void check_packed(const ShapeQuery& q, const ScanLayout& l, std::span<const Type> outputs) {
   q.require(!l.has_lengths && !l.has_reset, "a packed scan has neither lengths nor reset");
-  const auto at = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
+  const std::size_t at = q.body->inputs().size();
   q.require_dtype(at, DType::i32, "batch sizes");
   q.require_shape(at, Shape{l.steps}, "batch sizes");
   std::int64_t batch = -1;
@@ -68,43 +69,44 @@ void check_packed(const ShapeQuery& q, const ScanLayout& l, std::span<const Type
   for (std::size_t i = 0; i < outputs.size(); ++i) check(q.body->type(q.body->outputs()[i].value).shape);
 }
 
-std::vector<Type> scan_rule(const ShapeQuery& q) {
-  if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
-  const auto most = static_cast<std::int64_t>(q.inputs.size());
+// The type of a sequence operand in a step.
+Type step_type(const ShapeQuery& q, const ScanLayout& l, Type sequence, const Shape& step) {
+  if (l.packed && sequence.shape.rank() == step.rank() && sequence.shape == all_rows(q, l, step))
+    return {sequence.dtype, step};
+  q.require(sequence.shape.rank() >= 1 && sequence.shape[0] == l.steps,
+            "a sequence must be [" + std::to_string(l.steps) + ",...]; got " + sequence.text());
+  return {sequence.dtype, sequence.shape.removed(0)};
+}
+
+ScanLayout checked_layout(const ShapeQuery& q) {
+  const std::int64_t most = std::ssize(q.inputs);
   for (const char* count : {"states", "sequences"})
     q.require(q.integer(count) >= 0 && q.integer(count) <= most,
               std::string(count) + " is " + std::to_string(q.integer(count)) + " but the node has " +
                   std::to_string(most) + " inputs");
   const ScanLayout l = layout_of(q.attributes, q.inputs.size());
-  q.require(l.steps >= 0 && l.n_constants >= 0,
-            "counts of states, sequences and inputs do not agree");
-  const auto body_inputs = q.body->inputs();
-  const auto body_outputs = q.body->outputs();
-  const std::size_t n_data = static_cast<std::size_t>(l.n_states + l.n_sequences + l.n_constants);
-  const auto n_states = static_cast<std::size_t>(l.n_states);
-  q.require(body_inputs.size() == n_data, "the body takes " + std::to_string(body_inputs.size()) +
-                                              " values, the scan gives " + std::to_string(n_data));
-  q.require(body_outputs.size() >= n_states, "the body must give every next state");
-  for (std::size_t i = 0; i < n_data; ++i) {
-    Type seen = q.in(i);
-    if (i >= n_states && i < n_states + static_cast<std::size_t>(l.n_sequences)) {
-      const Shape step = q.body->type(body_inputs[i].value).shape;
-      if (l.packed && seen.shape.rank() == step.rank() && seen.shape == all_rows(q, l, step)) {
-        seen.shape = step;
-      } else {
-        q.require(seen.shape.rank() >= 1 && seen.shape[0] == l.steps,
-                  "a sequence must be [" + std::to_string(l.steps) + ",...]; got " + seen.text());
-        seen.shape = seen.shape.removed(0);
-      }
-    }
-    const Type& wanted = q.body->type(body_inputs[i].value);
+  q.require(l.steps >= 0 && l.n_constants >= 0, "counts of states, sequences and inputs do not agree");
+  const std::int64_t n_data = l.n_states + l.n_sequences + l.n_constants;
+  q.require(std::ssize(q.body->inputs()) == n_data, "the body takes " + std::to_string(q.body->inputs().size()) +
+                                                        " values, the scan gives " + std::to_string(n_data));
+  q.require(std::ssize(q.body->outputs()) >= l.n_states, "the body must give every next state");
+  return l;
+}
+
+std::vector<Type> scan_rule(const ShapeQuery& q) {
+  if (!q.body) throw Error(ErrorKind::graph, "scan", "needs a body");
+  const ScanLayout l = checked_layout(q);
+  for (std::size_t i = 0; i < q.body->inputs().size(); ++i) {
+    const Type& wanted = q.body->type(q.body->inputs()[i].value);
+    const bool is_sequence = scan_role(l, i) == ScanRole::sequence;
+    const Type seen = is_sequence ? step_type(q, l, q.in(i), wanted.shape) : q.in(i);
     q.require(seen == wanted,
               "input " + std::to_string(i) + " of the body is " + wanted.text() + "; got " + seen.text());
   }
   std::vector<Type> outputs;
-  for (std::size_t i = 0; i < body_outputs.size(); ++i) {
-    Type t = q.body->type(body_outputs[i].value);
-    if (i < n_states)
+  for (std::size_t i = 0; i < q.body->outputs().size(); ++i) {
+    Type t = q.body->type(q.body->outputs()[i].value);
+    if (is_state(l, i))
       q.require(t == q.in(i),
                 "state " + std::to_string(i) + " is " + q.in(i).text() + " but its next value is " + t.text());
     else
@@ -134,10 +136,10 @@ void sum_rows(const ShapeQuery& q, std::vector<Type>& outputs) {
                                         std::to_string(n));
   std::vector<bool> done(outputs.size(), false);
   for (const std::int64_t k : sums) {
-    q.require(k >= 0 && k < static_cast<std::int64_t>(outputs.size()) && !done[static_cast<std::size_t>(k)],
+    q.require(k >= 0 && k < static_cast<std::int64_t>(outputs.size()) && !done[k],
               "sums must name different outputs; got " + std::to_string(k));
-    done[static_cast<std::size_t>(k)] = true;
-    Type& type = outputs[static_cast<std::size_t>(k)];
+    done[k] = true;
+    Type& type = outputs[k];
     if (type.dtype == DType::b8 || is_half(type.dtype))
       q.fail_type("output " + std::to_string(k) + " is " + type.text() + ", which has no sums");
     type.shape = {rows / n, type.shape[type.shape.rank() - 1]};
@@ -195,14 +197,14 @@ std::vector<Type> gradient_rule(const ShapeQuery& q) {
     q.require(q.in(first_saved + k) == forward[k],
               "operand " + std::to_string(first_saved + k) + " must be output " + std::to_string(k));
   for (std::size_t i = 0; i < d_outputs.size(); ++i) {
-    const auto k = static_cast<std::size_t>(d_outputs[i]);
-    q.require(k < forward.size() && q.in(n + i) == forward[k],
+    const std::int64_t k = d_outputs[i];
+    q.require(k >= 0 && k < std::ssize(forward) && q.in(n + i) == forward[k],
               "cotangent " + std::to_string(i) + " must have the type of its output");
   }
   std::vector<Type> outputs;
   for (const std::int64_t k : q.attributes.get<Ints>("d_inputs")) {
-    q.require(k >= 0 && static_cast<std::size_t>(k) < n, "d_inputs must name inputs of the composite");
-    outputs.push_back(q.in(static_cast<std::size_t>(k)));
+    q.require(k >= 0 && std::cmp_less(k, n), "d_inputs must name inputs of the composite");
+    outputs.push_back(q.in(k));
   }
   return outputs;
 }

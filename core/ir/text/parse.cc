@@ -102,7 +102,7 @@ class Parser {
     const auto n_outputs = static_cast<std::int64_t>(at->second.size());
     if (output >= n_outputs || (dot == std::string_view::npos && n_outputs != 1))
       fail("%" + std::string(token) + " names no output: the node has " + std::to_string(n_outputs));
-    return at->second[static_cast<std::size_t>(output)];
+    return at->second[output];
   }
 
   std::int64_t index(std::string_view digits) const {

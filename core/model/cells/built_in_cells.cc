@@ -7,7 +7,7 @@
 
 namespace unroll {
 
-BuiltInWidths BuiltInWidths::of(Op cell, const RecurrentOptions& o) {
+BuiltInWidths BuiltInWidths::of(Op cell, const RecurrentModelOptions& o) {
   const std::int64_t gates = cell == Op::lstm ? 4 : cell == Op::gru ? 3 : 1;
   return {gates, o.hidden, cell == Op::lstm && o.projection > 0 ? o.projection : o.hidden, o.bidirectional ? 2 : 1};
 }
@@ -20,7 +20,7 @@ struct Starts {
   Initializer input, recurrent, bias_ih, bias_hh, projection, peephole;
 };
 
-Starts starts_of(const BuiltInWidths& w, const RecurrentLayerOptions& o) {
+Starts starts_of(const BuiltInWidths& w, const RecurrentModelOptions& o) {
   const auto uniform = Initializer::uniform(1 / std::sqrt(static_cast<double>(w.hidden)));
   Starts s{uniform, uniform, uniform, uniform, uniform, uniform};
   if (o.init != RecurrentInit::pytorch) {
@@ -44,7 +44,7 @@ struct ParameterRow {
 };
 
 // Returns the parameters of one layer and direction with input width `inputs`.
-std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const RecurrentLayerOptions& o) {
+std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const RecurrentModelOptions& o) {
   const BuiltInWidths w = BuiltInWidths::of(cell, o);
   const Starts start = starts_of(w, o);
   const std::int64_t rows = w.gates * w.hidden;
@@ -63,7 +63,7 @@ std::vector<ParameterRow> parameter_rows(Op cell, std::int64_t inputs, const Rec
 // The parameters of a step by name; empty for those disabled by the options.
 class StepParameters {
  public:
-  StepParameters(Step& step, Op cell, const RecurrentLayerOptions& o) {
+  StepParameters(Step& step, Op cell, const RecurrentModelOptions& o) {
     for (const ParameterRow& row : parameter_rows(cell, step.x().shape()[1], o))
       values_.emplace_back(row.name, step.parameter(row.name, row.shape, row.start));
   }
@@ -77,27 +77,27 @@ class StepParameters {
   std::vector<std::pair<std::string_view, Value>> values_;
 };
 
-// Recurrent dropout on the candidate state or on the previous hidden state, d in the equations.
+// Recurrent dropout on the candidate state or on the previous hidden state.
 struct Drops {
   Step& step;
-  const RecurrentLayerOptions& options;
+  const RecurrentModelOptions& options;
   Value added(Value x) const {
-    return options.mask == DropoutMask::step ? step.dropout(x, options.recurrent_dropout) : x;
+    return options.mask() == DropoutMask::step ? step.dropout(x, options.recurrent_dropout) : x;
   }
   Value old_state() const {
     const Value h = step.state(0);
-    return options.mask == DropoutMask::step ? h : step.dropout(h, options.recurrent_dropout, DropoutMask::sequence);
+    return options.mask() == DropoutMask::step ? h : step.dropout(h, options.recurrent_dropout, DropoutMask::sequence);
   }
 };
 
-CellStep rnn_step(Step& step, const RecurrentLayerOptions& o) {
+CellStep rnn_step(Step& step, const RecurrentModelOptions& o) {
   const StepParameters p(step, Op::rnn, o);
   const Value gate = linear(step.x(), p["weight_ih"], p["bias_ih"]) +
                      linear(Drops{step, o}.old_state(), p["weight_hh"], p["bias_hh"]);
-  return {{rnn_state(gate, o.relu)}, {}};
+  return {{rnn_state(gate, o.nonlinearity == Nonlinearity::relu)}, {}};
 }
 
-CellStep gru_step(Step& step, const RecurrentLayerOptions& o) {
+CellStep gru_step(Step& step, const RecurrentModelOptions& o) {
   const StepParameters p(step, Op::gru, o);
   const std::int64_t H = o.hidden;
   const Drops drops{step, o};
@@ -112,7 +112,7 @@ CellStep gru_step(Step& step, const RecurrentLayerOptions& o) {
   return {{gru_state(x, h, step.state(0), part_n, [&](Value n) { return drops.added(n); })}, {}};
 }
 
-CellStep lstm_step(Step& step, const RecurrentLayerOptions& o) {
+CellStep lstm_step(Step& step, const RecurrentModelOptions& o) {
   const StepParameters p(step, Op::lstm, o);
   const Drops drops{step, o};
   const auto gate = split(linear(step.x(), p["weight_ih"], p["bias_ih"]) +
@@ -128,7 +128,7 @@ CellStep lstm_step(Step& step, const RecurrentLayerOptions& o) {
 }  // namespace
 
 std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t inputs, int first,
-                                       const RecurrentLayerOptions& o) {
+                                       const RecurrentModelOptions& o) {
   const BuiltInWidths w = BuiltInWidths::of(cell, o);
   std::vector<Value> list;
   for (int layer = first; layer < first + o.layers; ++layer)
@@ -143,7 +143,7 @@ std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t input
   return list;
 }
 
-Cell built_in_cell(Op cell, const RecurrentLayerOptions& o) {
+Cell built_in_cell(Op cell, const RecurrentModelOptions& o) {
   const std::int64_t output = BuiltInWidths::of(cell, o).output;
   if (cell == Op::lstm) return {{output, o.hidden}, [o](Step& step) { return lstm_step(step, o); }};
   if (cell == Op::gru) return {{output}, [o](Step& step) { return gru_step(step, o); }};

@@ -11,15 +11,15 @@ namespace unroll {
 // Sizes of a built-in layer: G gates, H hidden, P output, D directions.
 struct BuiltInWidths {
   std::int64_t gates, hidden, output, directions;
-  static BuiltInWidths of(Op cell, const RecurrentOptions& options);
+  static BuiltInWidths of(Op cell, const RecurrentModelOptions& options);
 };
 
 // Creates the parameters of `options.layers` layers from number `first` on, in the order of the composite. `inputs` is
 // the width of x. In training weight_drop is applied to weight_hh.
 std::vector<Value> built_in_parameters(Scope& scope, Op cell, std::int64_t inputs, int first,
-                                       const RecurrentLayerOptions& options);
+                                       const RecurrentModelOptions& options);
 
-// Returns a cell with the same parameters and function, including recurrent_dropout.
-Cell built_in_cell(Op cell, const RecurrentLayerOptions& options);
+// The same parameters and the same function, with recurrent_dropout.
+Cell built_in_cell(Op cell, const RecurrentModelOptions& options);
 
 }  // namespace unroll

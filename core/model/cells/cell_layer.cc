@@ -90,17 +90,17 @@ class Body {
 };
 
 Value Step::state(int i) const {
-  if (i < 0 || static_cast<std::size_t>(i) >= states_.size())
+  if (i < 0 || i >= std::ssize(states_))
     throw Error(ErrorKind::usage, "Step",
                 "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
-  return states_[static_cast<std::size_t>(i)];
+  return states_[i];
 }
 
 Value Step::parameter(std::string_view name, Shape shape, Initializer initializer) {
   return body_->parameter(name, shape, initializer);
 }
 
-Value Step::affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias) {
+Value Step::affine(std::string_view name, ValueList args, std::int64_t outputs, bool bias) {
   if (args.empty())
     throw Error(ErrorKind::usage, "Step::affine", "'" + std::string(name) + "' needs at least one value");
   const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(hidden_)));
@@ -126,7 +126,7 @@ Value Step::outer(Value value) { return body_->constant(value); }
 
 Value Step::slice_of(Value sequence) { return body_->slice_of(sequence); }
 
-CellStep Step::run(const Cell& cell, Value x, std::span<const Value> states) {
+CellStep Step::run(const Cell& cell, Value x, ValueList states) {
   if (states.size() != cell.state_sizes.size())
     throw Error(ErrorKind::usage, "Step::run",
                 "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
@@ -151,7 +151,7 @@ struct Sweep {
 
 class CellRun {
  public:
-  CellRun(const Cell& cell, const CellLayerOptions& options)
+  CellRun(const Cell& cell, const RecurrentModelOptions& options)
       : cell_(cell), hidden_(options.hidden), weight_drop_(options.weight_drop) {
     if (!cell.step) throw Error(ErrorKind::usage, "cell_layer", "the cell has no step function");
   }
@@ -171,7 +171,7 @@ class CellRun {
     require_lengths(lengths, x.shape()[0]);
     if (reset) inputs.push_back(reset);
     const Attributes attributes{{"steps", x.shape()[0]},
-                                {"states", static_cast<std::int64_t>(initial.size())},
+                                {"states", std::ssize(initial)},
                                 {"sequences", static_cast<std::int64_t>(1 + (body.has_step_index() ? 1 : 0) +
                                                                         body.sequences().size())},
                                 {"reverse", reverse},
@@ -212,12 +212,8 @@ class CellRun {
 
 namespace {
 
-void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, const Cell& cell) {
+void check_cell(Value x, std::span<const Value> initial, const Cell& cell) {
   if (x.rank() != 3) throw Error(ErrorKind::shape, "cell_layer", "x must be [T,B,I]; got " + x.shape().text());
-  if (o.hidden < 1 || o.layers < 1) throw Error(ErrorKind::usage, "cell_layer", "hidden and layers must be at least 1");
-  for (const double rate : {o.dropout, o.weight_drop})
-    if (!(rate >= 0 && rate < 1))
-      throw Error(ErrorKind::usage, "cell_layer", "dropout and weight_drop must be in [0,1)");
   if (!initial.empty() && initial.size() != cell.state_sizes.size())
     throw Error(ErrorKind::usage, "cell_layer",
                 "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
@@ -226,10 +222,11 @@ void check(const CellLayerOptions& o, Value x, std::span<const Value> initial, c
 
 }  // namespace
 
-CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, const CellLayerOptions& options,
-                           std::span<const Value> initial, Value lengths, Value reset) {
+CellLayerResult layers_of_cell(const Scope& scope, const CellFactory& factory, Value x,
+                               const RecurrentModelOptions& options, std::span<const Value> initial, Value lengths,
+                               Value reset) {
   const Cell cell = factory(options.hidden);
-  in_layer(scope, [&] { check(options, x, initial, cell); });
+  in_layer(scope, [&] { check_cell(x, initial, cell); });
   if (reset && (lengths || options.bidirectional))
     throw Error(ErrorKind::usage, "cell_layer", "reset is for one direction and sequences without lengths");
   const CellRun run(cell, options);
@@ -257,8 +254,7 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& factory, Value x, con
     }
     return y.size() > 1 ? concat(y, -1) : y[0];
   };
-  const StackOptions between{options.layers, options.dropout, options.mask, options.stack};
-  CellLayerResult result{stacked(scope, without_padding(x, lengths), between, lengths, run_layer), {}, {}};
+  CellLayerResult result{stacked(scope, without_padding(x, lengths), options, lengths, run_layer), {}, {}};
   result.outputs = std::move(outputs);
   for (const auto& slots : finals) result.states.push_back(stack(slots));
   return result;

@@ -8,9 +8,9 @@ namespace unroll {
 
 namespace {
 
-Value joined(const Scope& scope, int layer, Value x, Value y, Stack stack, Value lengths) {
-  if (layer == 0) x = without_padding(x, lengths);  // y is zero in the padding, and the sum must be too
-  if (stack == Stack::residual) return x + y;
+Value joined(const Scope& scope, int layer, Value x, Value y, SkipConnection skip, Value lengths) {
+  if (layer == 0) x = without_padding(x, lengths);  // y is zero there, and the sum must be
+  if (skip == SkipConnection::residual) return x + y;
   const std::int64_t width = x.shape()[2];
   Scope highway = scope.child("highway");
   const std::string suffix = "_l" + std::to_string(layer);
@@ -22,16 +22,16 @@ Value joined(const Scope& scope, int layer, Value x, Value y, Stack stack, Value
 
 }  // namespace
 
-Value stacked(Scope scope, Value x, const StackOptions& options, Value lengths,
+Value stacked(Scope scope, Value x, const RecurrentModelOptions& options, Value lengths,
               const std::function<Value(int layer, Value x)>& run) {
-  bool joins = options.stack == Stack::plain;
+  bool joins = options.skip == SkipConnection::none;
   for (int layer = 0; layer < options.layers; ++layer) {
     Value y = run(layer, x);
-    if (options.stack != Stack::plain && y.shape() == x.shape()) {
-      y = joined(scope, layer, x, y, options.stack, lengths);
+    if (options.skip != SkipConnection::none && y.shape() == x.shape()) {
+      y = joined(scope, layer, x, y, options.skip, lengths);
       joins = true;
     }
-    x = layer + 1 < options.layers ? dropout_layer(scope, y, options.dropout, options.mask) : y;
+    x = layer + 1 < options.layers ? dropout_layer(scope, y, options.dropout, options.mask()) : y;
   }
   if (!joins)
     throw Error(ErrorKind::usage, "model", "stack needs a layer whose input and output have the same width",

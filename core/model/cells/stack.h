@@ -8,16 +8,15 @@
 
 namespace unroll {
 
-struct StackOptions {
-  int layers = 1;
-  double dropout = 0;  // between layers
-  DropoutMask mask = DropoutMask::step;
-  Stack stack = Stack::plain;
-};
-// Applies `run` to x [T,B,I] layer by layer and returns y of the last layer. If x and y of a layer have the same width,
-// the skip connection `stack` joins them, with zeros at t >= lengths[b]. Throws Error(usage) if `stack` is not plain
-// and no layer has equal widths.
-Value stacked(Scope scope, Value x, const StackOptions& options, Value lengths,
+// x [T,B,I] through `run` for each layer, with the skip connections and the dropout of `options` between them; y of the
+// last one, zero at t >= lengths[b]. Throws Error(usage) on skip connections if no layer's input is as wide as its
+// output.
+Value stacked(Scope scope, Value x, const RecurrentModelOptions& options, Value lengths,
               const std::function<Value(int layer, Value x)>& run);
+
+// cell_layer for options that are checked, without penalties. weight_drop acts on parameters called weight_hh.
+CellLayerResult layers_of_cell(const Scope& scope, const CellFactory& factory, Value x,
+                               const RecurrentModelOptions& options, std::span<const Value> initial, Value lengths,
+                               Value reset);
 
 }  // namespace unroll

@@ -23,7 +23,7 @@ std::shared_ptr<const Graph> with_own_loads(const Graph& source) {
       if (!is_load(at.target, from)) continue;
       const auto same = std::find(at.operands.begin(), at.operands.end(), at.operands[i]) - at.operands.begin();
       operands[i] = same < static_cast<std::ptrdiff_t>(i)
-                        ? operands[static_cast<std::size_t>(same)]
+                        ? operands[same]
                         : cast(at.target.value(from.inputs[0]), operands[i].dtype());
       any = true;
     }
@@ -34,12 +34,12 @@ std::shared_ptr<const Graph> with_own_loads(const Graph& source) {
 
 // A load is as deep as its only reader, and a value that is only stored (a state before a step) as deep as the deepest
 // other reader of it.
-void sink_loads(const Graph& graph, const std::vector<bool>& elementwise, std::vector<int>& depth) {
+void sink_loads(const Graph& graph, const PerNode<bool>& elementwise, PerNode<int>& depth) {
   const auto uses = count_uses(graph);
   const auto nodes = graph.nodes();
-  std::vector<bool> is_read(nodes.size(), false);
+  PerNode<bool> is_read(graph);
   for (const Node& node : nodes)
-    for (const ValueId& id : node.inputs) is_read[static_cast<std::size_t>(id.node)] = true;
+    for (const ValueId& id : node.inputs) is_read[id.node] = true;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (is_read[i] || nodes[i].op != Op::cast || !is_half(nodes[i].outputs[0].dtype)) continue;
     for (std::size_t other = 0; other < nodes.size(); ++other) {
@@ -51,31 +51,31 @@ void sink_loads(const Graph& graph, const std::vector<bool>& elementwise, std::v
   }
   for (std::size_t i = 0; i < nodes.size(); ++i)
     for (const ValueId& id : nodes[i].inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
-      if (elementwise[i] && is_load(graph, nodes[from]) && uses[from][0] == 1) depth[from] = depth[i];
+      const std::int32_t from = id.node;
+      if (elementwise[i] && is_load(graph, nodes[from]) && uses[{from, 0}] == 1) depth[from] = depth[i];
     }
 }
 
-// What is computed from inputs and scalars alone joins the group that reads it, however late: beta * v of Adam would go
-// through memory otherwise. All readers are of one depth, and the inputs are there anyway.
-void sink_producers(const Graph& graph, const std::vector<bool>& elementwise, std::vector<int>& depth) {
+// A node that is computed from inputs and scalars alone joins the group that reads it, however late: beta * v of Adam
+// would go through memory otherwise. All readers must have one depth.
+void sink_producers(const Graph& graph, const PerNode<bool>& elementwise, PerNode<int>& depth) {
   const auto nodes = graph.nodes();
-  std::vector<int> readers(nodes.size(), -1);  // their depth; k_several: of more than one, or another op reads it
+  PerNode<int> readers(graph, -1);  // their depth; k_several: of more than one, or another op reads it
   constexpr int k_several = -2;
-  std::vector<bool> from_inputs(nodes.size(), false);
+  PerNode<bool> from_inputs(graph);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const bool one = nodes[i].outputs.size() == 1;
     from_inputs[i] = nodes[i].op == Op::input || nodes[i].op == Op::constant;
     if (!elementwise[i] || !one) continue;
     from_inputs[i] = std::all_of(nodes[i].inputs.begin(), nodes[i].inputs.end(), [&](const ValueId& id) {
-      return from_inputs[static_cast<std::size_t>(id.node)] || graph.type(id).shape.rank() == 0;
+      return from_inputs[id.node] || graph.type(id).shape.rank() == 0;
     });
   }
-  for (const NamedValue& output : graph.outputs()) readers[static_cast<std::size_t>(output.value.node)] = k_several;
+  for (const NamedValue& output : graph.outputs()) readers[output.value.node] = k_several;
   for (std::size_t i = nodes.size(); i-- > 0;) {
     if (elementwise[i] && from_inputs[i] && readers[i] > depth[i]) depth[i] = readers[i];
     for (const ValueId& id : nodes[i].inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
+      const std::int32_t from = id.node;
       const bool fuses = elementwise[i] && nodes[i].outputs[0].shape == graph.type(id).shape;
       if (!fuses || (readers[from] >= 0 && readers[from] != depth[i])) readers[from] = k_several;
       else if (readers[from] == -1) readers[from] = depth[i];
@@ -85,7 +85,7 @@ void sink_producers(const Graph& graph, const std::vector<bool>& elementwise, st
 
 NodeSets group(const Graph& graph) {
   const auto nodes = graph.nodes();
-  std::vector<bool> elementwise;
+  PerNode<bool> elementwise;
   for (const Node& node : nodes) elementwise.push_back(is_elementwise(node.op));
   auto depth = group_depths(graph, elementwise);
   sink_loads(graph, elementwise, depth);
@@ -95,15 +95,15 @@ NodeSets group(const Graph& graph) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!elementwise[i]) continue;
     for (const ValueId& id : nodes[i].inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
-      const auto joins = [&](std::size_t other) {
+      const std::int32_t from = id.node;
+      const auto joins = [&](int other) {
         return elementwise[other] && depth[other] == depth[i] &&
                nodes[other].outputs[0].shape == nodes[i].outputs[0].shape;
       };
       if (joins(from)) groups.join(static_cast<int>(from), static_cast<int>(i));
       if (elementwise[from] || graph.type(id).shape != nodes[i].outputs[0].shape) continue;
       const auto [at, first] = reader.try_emplace(id, static_cast<int>(i));
-      if (!first && joins(static_cast<std::size_t>(at->second))) groups.join(at->second, static_cast<int>(i));
+      if (!first && joins(at->second)) groups.join(at->second, static_cast<int>(i));
     }
   }
   return groups;
@@ -113,7 +113,7 @@ NodeSets group(const Graph& graph) {
 // cut makes no cycle.
 Units cut_groups(const Graph& graph, NodeSets groups, std::size_t most) {
   const auto nodes = graph.nodes();
-  Units units{{}, std::vector<int>(nodes.size(), -1)};
+  Units units{{}, PerNode<int>(graph, -1)};
   std::map<int, int> open;  // group -> the unit that takes its next node
   const auto fresh_unit = [&] {
     units.members.emplace_back();
@@ -122,8 +122,8 @@ Units cut_groups(const Graph& graph, NodeSets groups, std::size_t most) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!is_elementwise(nodes[i].op)) continue;
     const auto [at, fresh] = open.try_emplace(groups.root(static_cast<int>(i)), -1);
-    if (fresh || units.members[static_cast<std::size_t>(at->second)].size() >= most) at->second = fresh_unit();
-    units.members[static_cast<std::size_t>(at->second)].push_back(static_cast<int>(i));
+    if (fresh || units.members[at->second].size() >= most) at->second = fresh_unit();
+    units.members[at->second].push_back(static_cast<int>(i));
     units.of[i] = at->second;
   }
   return units;

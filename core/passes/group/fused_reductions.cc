@@ -23,23 +23,23 @@ std::int64_t count_rows(const Graph& graph, const std::vector<int>& members) {
   return leading_axes(graph.node(members[0]).outputs[0].shape).elements();
 }
 
-// What only one unit reads, the slice of an input say, joins it wherever it stands: no cycle can come of it. It may be
-// a named output too.
-void pull_producers(const Graph& graph, const std::vector<bool>& by_rows, Units& units) {
+// A node that only one unit reads, such as the slice of an input, joins that unit wherever it stands: this makes no
+// cycle. The node may be a named output too.
+void pull_producers(const Graph& graph, const PerNode<bool>& by_rows, Units& units) {
   constexpr int k_nobody = -2, k_several = -1;
-  std::vector<int> reader(graph.nodes().size(), k_nobody);  // the unit that reads a node
+  PerNode<int> reader(graph, k_nobody);  // the unit that reads a node
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const auto same_rows = [&](int unit) {
-      const int m = units.members[static_cast<std::size_t>(unit)][0];
+      const int m = units.members[unit][0];
       return leading_axes(graph.node(m).outputs[0].shape) == leading_axes(graph.nodes()[i].outputs[0].shape);
     };
     if (units.of[i] < 0 && by_rows[i] && reader[i] >= 0 && same_rows(reader[i])) {
       units.of[i] = reader[i];
-      auto& members = units.members[static_cast<std::size_t>(reader[i])];
+      auto& members = units.members[reader[i]];
       members.insert(std::lower_bound(members.begin(), members.end(), static_cast<int>(i)), static_cast<int>(i));
     }
     for (const ValueId& id : graph.nodes()[i].inputs) {
-      int& by = reader[static_cast<std::size_t>(id.node)];
+      int& by = reader[id.node];
       by = by == k_nobody || by == units.of[i] ? units.of[i] : k_several;
     }
   }
@@ -54,16 +54,16 @@ void join_to_readers(const Graph& graph, Units& units) {
     for (std::size_t i = 0; joins && i < graph.nodes().size(); ++i)
       for (const ValueId& id : graph.nodes()[i].inputs) {
         const int reader = units.of[i];
-        if (units.of[static_cast<std::size_t>(id.node)] != static_cast<int>(from) || reader == static_cast<int>(from))
+        if (units.of[id.node] != static_cast<int>(from) || reader == static_cast<int>(from))
           continue;
         joins = joins && reader >= 0 && (to < 0 || reader == to);
         to = reader;
       }
     if (!joins || to < 0) continue;
-    auto &members = units.members[from], &all = units.members[static_cast<std::size_t>(to)];
+    auto &members = units.members[from], &all = units.members[to];
     const auto rows = [&](int m) { return leading_axes(graph.node(m).outputs[0].shape); };
     if (rows(members[0]) != rows(all[0])) continue;
-    for (const int m : members) units.of[static_cast<std::size_t>(m)] = to;
+    for (const int m : members) units.of[m] = to;
     all.insert(all.end(), members.begin(), members.end());
     std::sort(all.begin(), all.end());
     members.clear();
@@ -79,7 +79,7 @@ std::shared_ptr<const Graph> with_row_reductions(const Graph& source, const Tuni
     const int last = x.rank() - 1;
     const Ints& axes = at.node.attributes.get<Ints>("axes");
     if (last < 1 || axes.empty() || axes.back() != last || x.shape().elements() == 0) return {};
-    const bool large = x.type().bytes() >= static_cast<std::size_t>(tuning.deferred_summand_bytes);
+    const bool large = std::cmp_greater_equal(x.type().bytes(), tuning.deferred_summand_bytes);
     if (axes.size() > 1 && (at.node.op != Op::reduce_sum || !large || !is_row_op(at.target, x.node()))) return {};
     if (axes.size() == 1 && at.node.attributes.get<bool>("keep")) return {};
     const Attributes kept{{"axes", Ints{last}}, {"keep", true}};
@@ -101,12 +101,12 @@ std::string refusal(const Graph& graph, const std::vector<int>& members, const T
 }
 
 // Nodes with a large result that sums over rows read. A step repeats what a sum over all steps has once.
-std::vector<bool> summed_nodes(const Graph& graph, const Tuning& tuning) {
+PerNode<bool> summed_nodes(const Graph& graph, const Tuning& tuning) {
   const auto large_bytes = static_cast<std::size_t>(tuning.deferred_summand_bytes / 4);
-  std::vector<int> sums(graph.nodes().size(), 0);
+  PerNode<int> sums(graph);
   for (const Node& node : graph.nodes())
-    if (summed_rows(graph, node) > 1) ++sums[static_cast<std::size_t>(node.inputs[0].node)];
-  std::vector<bool> summed(sums.size(), false);
+    if (summed_rows(graph, node) > 1) ++sums[node.inputs[0].node];
+  PerNode<bool> summed(graph);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto& outputs = graph.nodes()[i].outputs;
     const bool large = outputs.size() == 1 && outputs[0].bytes() >= large_bytes;
@@ -115,11 +115,11 @@ std::vector<bool> summed_nodes(const Graph& graph, const Tuning& tuning) {
   return summed;
 }
 
-// What row_units needs to know of a graph.
+// The graph, and the nodes that row_units may group.
 struct Rows {
   std::shared_ptr<const Graph> graph;
-  std::vector<bool> by_rows;
-  std::vector<int> depth;  // group_depths
+  PerNode<bool> by_rows;
+  PerNode<int> depth;  // group_depths
 
   const Node& node(std::size_t i) const { return graph->nodes()[i]; }
   bool join(std::size_t a, std::size_t b) const {
@@ -164,19 +164,19 @@ std::set<std::int32_t> ops_again(const Graph& graph, std::int32_t node) {
 std::map<ValueId, std::set<std::int32_t>> values_again(const Rows& rows, const Tuning& tuning) {
   const Graph& graph = *rows.graph;
   std::map<ValueId, std::set<std::int32_t>> again;
-  std::vector<bool> stays(rows.depth.size(), false), goes(stays);  // read by other ops or outputs; by later groups
-  for (const NamedValue& output : graph.outputs()) stays[static_cast<std::size_t>(output.value.node)] = true;
+  PerNode<bool> stays(rows.depth.size()), goes(stays);  // read by other ops or outputs; by later groups
+  for (const NamedValue& output : graph.outputs()) stays[output.value.node] = true;
   for (std::size_t i = 0; i < stays.size(); ++i)
     for (const ValueId& id : rows.node(i).inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
+      const std::int32_t from = id.node;
       if (rows.by_rows[i] && rows.depth[i] > rows.depth[from]) goes[from] = true;
       else if (!rows.join(from, i)) stays[from] = true;
     }
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(stays.size()); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool large = is_elementwise(rows.node(at).op) &&
-                       rows.node(at).outputs[0].bytes() >= static_cast<std::size_t>(tuning.hoisted_reduction_bytes) * 4;
-    if (!large || !rows.by_rows[at] || stays[at] || !goes[at]) continue;
+    const Node& node = graph.node(i);
+    const bool large = is_elementwise(node.op) &&
+                       std::cmp_greater_equal(node.outputs[0].bytes(), tuning.hoisted_reduction_bytes * 4);
+    if (!large || !rows.by_rows[i] || stays[i] || !goes[i]) continue;
     if (auto ops = ops_again(graph, i); !ops.empty()) again[{i, 0}] = std::move(ops);
   }
   return again;
@@ -194,12 +194,12 @@ Rows with_values_again(Rows rows, const Tuning& tuning, PassLog* log) {
   std::map<std::pair<int, std::int32_t>, Value> copies;  // by depth of the reader and node of the source
   std::map<ValueId, Value> made;  // of the source, in the target
   const auto copied = rewrite(*rows.graph, [&](const RewriteNode& at) -> std::vector<Value> {
-    const int depth = rows.depth[static_cast<std::size_t>(at.id)];
+    const int depth = rows.depth[at.id];
     std::vector<Value> operands(at.operands.begin(), at.operands.end());
     for (std::size_t k = 0; k < operands.size(); ++k) made[at.node.inputs[k]] = at.operands[k];
-    for (std::size_t k = 0; rows.by_rows[static_cast<std::size_t>(at.id)] && k < operands.size(); ++k) {
+    for (std::size_t k = 0; rows.by_rows[at.id] && k < operands.size(); ++k) {
       const auto value = again.find(at.node.inputs[k]);
-      if (value == again.end() || rows.depth[static_cast<std::size_t>(value->first.node)] == depth) continue;
+      if (value == again.end() || rows.depth[value->first.node] == depth) continue;
       for (const std::int32_t op : value->second) {
         Value& copy = copies[{depth, op}];
         if (copy) continue;
@@ -215,29 +215,29 @@ Rows with_values_again(Rows rows, const Tuning& tuning, PassLog* log) {
     return at.target.append(at.node.op, operands, at.node.attributes, at.node.body);
   });
   Rows result = rows_of(copied);
-  for (const auto& [node, depth] : depth_of) result.depth[static_cast<std::size_t>(node)] = depth;
+  for (const auto& [node, depth] : depth_of) result.depth[node] = depth;
   return result;
 }
 
 Units row_units(const Rows& rows, const Tuning& tuning, PassLog* log) {
   const Graph& graph = *rows.graph;
   const auto nodes = graph.nodes();
-  const std::vector<bool>& by_rows = rows.by_rows;
-  const std::vector<bool> summed = summed_nodes(graph, tuning);
+  const PerNode<bool>& by_rows = rows.by_rows;
+  const PerNode<bool> summed = summed_nodes(graph, tuning);
   NodeSets sets(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i)
     for (const ValueId& id : nodes[i].inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
+      const std::int32_t from = id.node;
       if (rows.join(from, i))
         sets.join(static_cast<int>(from), static_cast<int>(i));
     }
   std::map<int, std::vector<int>> groups;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (by_rows[i]) groups[sets.root(static_cast<int>(i))].push_back(static_cast<int>(i));
-  Units units{{}, std::vector<int>(nodes.size(), -1)};
+  Units units{{}, PerNode<int>(graph, -1)};
   for (auto& [root, members] : groups) {
     const bool reduces = std::any_of(members.begin(), members.end(), [&](int m) {
-      return op_info(graph.node(m).op).kind == OpKind::reduce || summed[static_cast<std::size_t>(m)];
+      return op_info(graph.node(m).op).kind == OpKind::reduce || summed[m];
     });
     if (!reduces) continue;
     if (const std::string why = refusal(graph, members, tuning); !why.empty()) {
@@ -245,7 +245,7 @@ Units row_units(const Rows& rows, const Tuning& tuning, PassLog* log) {
       if (log) log->add("left " + node_text(last) + " and its operands ungrouped", why, last.origin.layer);
       continue;
     }
-    for (const int m : members) units.of[static_cast<std::size_t>(m)] = static_cast<int>(units.members.size());
+    for (const int m : members) units.of[m] = static_cast<int>(units.members.size());
     units.members.push_back(std::move(members));
   }
   pull_producers(graph, by_rows, units);

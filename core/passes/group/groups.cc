@@ -10,28 +10,23 @@ namespace unroll {
 NodeSets::NodeSets(std::size_t n_nodes) : parent_(n_nodes) { std::iota(parent_.begin(), parent_.end(), 0); }
 
 int NodeSets::root(int node) {
-  while (parent_[static_cast<std::size_t>(node)] != node) node = parent_[static_cast<std::size_t>(node)];
+  while (parent_[node] != node) node = parent_[node];
   return node;
 }
 
 void NodeSets::join(int a, int b) {
   a = root(a), b = root(b);
-  parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+  parent_[std::max(a, b)] = std::min(a, b);
 }
 
-std::vector<int> group_depths(const Graph& graph, const std::vector<bool>& can_join) {
-  std::vector<int> depth;
-  for (const Node& node : graph.nodes()) {
-    const bool joins = can_join[depth.size()];
-    int d = 0;
-    for (const ValueId& id : node.inputs) {
-      const auto from = static_cast<std::size_t>(id.node);
+PerNode<int> group_depths(const Graph& graph, const PerNode<bool>& can_join) {
+  PerNode<int> depth(graph);
+  for (std::size_t i = 0; i < depth.size(); ++i)
+    for (const ValueId& id : graph.nodes()[i].inputs) {
       const Op op = graph.node(id.node).op;
-      const bool step = joins && !can_join[from] && op != Op::input && op != Op::constant;
-      d = std::max(d, depth[from] + step);
+      const bool step = can_join[i] && !can_join[id.node] && op != Op::input && op != Op::constant;
+      depth[i] = std::max(depth[i], depth[id.node] + step);
     }
-    depth.push_back(d);
-  }
   return depth;
 }
 
@@ -64,13 +59,13 @@ namespace {
 class Rebuild {
  public:
   Rebuild(const Graph& graph, const Units& units, const EmitUnit& emit)
-      : graph_(graph), units_(units), emit_(emit), done_(graph.nodes().size(), false) {}
+      : graph_(graph), units_(units), emit_(emit), done_(graph) {}
 
   std::shared_ptr<const Graph> run() {
     find_outside();
     for (const NamedValue& input : graph_.inputs()) {
       values_[input.value] = target_->input(input.name, graph_.type(input.value));
-      done_[static_cast<std::size_t>(input.value.node)] = true;
+      done_[input.value.node] = true;
     }
     for (std::size_t i = 0; i < done_.size(); ++i) visit(static_cast<int>(i));
     for (const NamedValue& output : graph_.outputs()) target_->output(output.name, values_.at(output.value));
@@ -79,12 +74,12 @@ class Rebuild {
 
  private:
   bool same_unit(std::int32_t a, std::int32_t b) const {
-    const int unit = units_.of[static_cast<std::size_t>(a)];
-    return a == b || (unit >= 0 && unit == units_.of[static_cast<std::size_t>(b)]);
+    const int unit = units_.of[a];
+    return a == b || (unit >= 0 && unit == units_.of[b]);
   }
   std::vector<int> unit_of(int node) const {
-    const int unit = units_.of[static_cast<std::size_t>(node)];
-    return unit < 0 ? std::vector<int>{node} : units_.members[static_cast<std::size_t>(unit)];
+    const int unit = units_.of[node];
+    return unit < 0 ? std::vector<int>{node} : units_.members[unit];
   }
 
   void find_outside() {
@@ -99,7 +94,7 @@ class Rebuild {
     std::vector<int> stack{start};
     while (!stack.empty()) {
       const int top = stack.back();
-      if (done_[static_cast<std::size_t>(top)]) {
+      if (done_[top]) {
         stack.pop_back();
         continue;
       }
@@ -107,10 +102,10 @@ class Rebuild {
       const std::size_t before = stack.size();
       for (const int m : unit)
         for (const ValueId& id : graph_.node(m).inputs)
-          if (!done_[static_cast<std::size_t>(id.node)] && !same_unit(id.node, top)) stack.push_back(id.node);
+          if (!done_[id.node] && !same_unit(id.node, top)) stack.push_back(id.node);
       if (stack.size() > before) continue;
       stack.pop_back();
-      for (const int m : unit) done_[static_cast<std::size_t>(m)] = true;
+      for (const int m : unit) done_[m] = true;
       if (unit.size() == 1) {
         copy(top);
         continue;
@@ -160,7 +155,7 @@ class Rebuild {
   const EmitUnit& emit_;
   std::shared_ptr<Graph> target_ = std::make_shared<Graph>();
   ValueMap values_;
-  std::vector<bool> done_;
+  PerNode<bool> done_;
   std::set<ValueId> outside_;  // read by another unit or a named output
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "unroll/ir/graph.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -25,15 +26,15 @@ class NodeSets {
 
 // Per node: how many nodes that cannot join a group lie on the longest path to it, counted so that two nodes that can
 // and have equal depth have no other node between them. Joining equal depths can therefore never make a cycle.
-std::vector<int> group_depths(const Graph& graph, const std::vector<bool>& can_join);
+PerNode<int> group_depths(const Graph& graph, const PerNode<bool>& can_join);
 
-// Which nodes become one.
+// Sets of nodes that become one node each.
 struct Units {
   std::vector<std::vector<int>> members;  // ascending
-  std::vector<int> of;                    // [node] index into members, -1 for a node by itself
+  PerNode<int> of;                  // index into members, -1 for a node by itself
 };
 
-// What a unit reads and what is read of it.
+// The values that a unit reads, and those of its values that others read.
 struct Boundary {
   std::vector<ValueId> operands;  // each once, in order of first use
   std::vector<ValueId> results;   // values that others or named outputs read
@@ -59,7 +60,7 @@ bool is_scalar_constant(const Graph& graph, const ValueId& id);
 
 // A reduction over the last axis of so many rows at least: of enough for a fused reduction (fused_reductions.cc).
 bool is_row_reduction(const Graph& graph, const Node& node, std::int64_t fewest_rows);
-// How many rows [L, W] each element of a sum over the last axes of L adds up; 0 for other nodes.
+// The number of rows [L, W] that each element of a sum over the last axes of L adds up; 0 for other nodes.
 std::int64_t summed_rows(const Graph& graph, const Node& node);
 
 }  // namespace unroll

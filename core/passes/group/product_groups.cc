@@ -26,7 +26,7 @@ struct Columns {
   Index first = 0, width = 0;
 };
 
-// What a movement of columns `from` reads; none when it changes their order, repeats them, or leaves out rows.
+// The columns that a movement of columns `from` reads. None if it reorders or repeats them, or leaves out rows.
 std::optional<Columns> moved(const Graph& graph, const Node& node, Columns from, Index rows) {
   const Shape &x = graph.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
   if (node.op == Op::reshape) return from;
@@ -46,7 +46,7 @@ class Reads {
     const Shape& made = graph.node(product).outputs[0].shape;
     gates_.n = made[made.rank() - 1];
     gates_.m = made.elements() / gates_.n;
-    columns_[static_cast<std::size_t>(product)] = Columns{0, gates_.n};
+    columns_[product] = Columns{0, gates_.n};
     for (auto id = product + 1; id < static_cast<std::int32_t>(columns_.size()); ++id) visit(id);
     for (const NamedValue& output : graph.outputs()) add({-1, 0, output.value});
   }
@@ -64,12 +64,12 @@ class Reads {
   }
 
  private:
-  const std::optional<Columns>& of(const ValueId& id) const { return columns_[static_cast<std::size_t>(id.node)]; }
+  const std::optional<Columns>& of(const ValueId& id) const { return columns_[id.node]; }
 
   void visit(std::int32_t id) {
     const Node& node = graph_.node(id);
     if (node.inputs.size() == 1 && of(node.inputs[0])) {
-      auto& columns = columns_[static_cast<std::size_t>(id)];
+      auto& columns = columns_[id];
       columns = moved(graph_, node, *of(node.inputs[0]), gates_.m);
       if (columns) return gates_.movement.push_back(id);
     }
@@ -89,12 +89,12 @@ class Reads {
 
 // ---- groups
 
-// How an operand is read by results of shape `whole`, [m, units] in any number of axes.
+// The role of an operand for results of shape `whole`, [m, units] in any number of axes.
 Role role_of(const Shape& operand, const Shape& whole, Index units) {
   if (operand.elements() == 1) return Role::scalar;
   if (operand == whole) return Role::residual;
-  // Axes of the operand that repeat: all but the last ones for a bias, the last ones for a row. Where the axes of
-  // `whole` end in the units is found from behind.
+  // Axes of the operand that repeat: all but the last ones for a bias, the last ones for a row. The loop finds the
+  // axes of `whole` that are the units, from the last one on.
   Index columns = 1;
   int first = whole.rank();  // axes [first, rank) are the columns
   while (first > 0 && columns < units) columns *= whole[--first];
@@ -132,7 +132,7 @@ std::optional<ProductGroup> group_of(const Graph& graph, std::int32_t product) {
     group.operands.push_back({role_of(graph.type(id).shape, whole, gates.units)});
   for (const ProductGates::Read& read : gates.reads) {
     if (!is_whole(graph.type(read.value).shape)) return std::nullopt;
-    group.operands[static_cast<std::size_t>(read.operand)] = {Role::product, read.gate};
+    group.operands[read.operand] = {Role::product, read.gate};
   }
   return group;
 }

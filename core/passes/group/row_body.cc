@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/ir/ops/unary_ops.h"
 #include "core/passes/log.h"
 #include "core/passes/rewrite.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -23,34 +25,28 @@ bool keeps_zero(Op op) {
 class Analysis {
  public:
   Analysis(const Node& scan, const std::vector<bool>& masks, std::int64_t batch, RowOrder order)
-      : body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch), order_(order) {}
+      : body_(*scan.body), layout_(scan_layout(scan)), masks_(masks), batch_(batch), order_(order),
+        rows_(body_), live_(body_), permuted_(body_), ended_(body_) {}
 
   RowBody run() {
-    const std::size_t n = body_.nodes().size();
-    rows_.assign(n, false);
-    live_.assign(n, false);
-    permuted_.assign(n, false);
-    ended_.assign(n, {});
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < rows_.size(); ++i)
       if (!visit(i)) return RowBody::no(why_not(i));
     RowBody result;
     for (std::size_t k = 0; k < body_.outputs().size(); ++k) {
-      const std::size_t i = index(body_.outputs()[k].value);
-      const bool is_state = k < static_cast<std::size_t>(layout_.n_states);
+      const std::int32_t i = body_.outputs()[k].value.node;
       if (!rows_[i] || !has_batch(i)) return RowBody::no(same_in_all(k));
-      if (is_state && ended_[i] != EndedRow{Is::state, static_cast<int>(k)})
+      if (is_state(layout_, k) && ended_[i] != EndedRow{Is::state, static_cast<int>(k)})
         return RowBody::no("rows that have ended do not keep state " + std::to_string(k));
-      if (!is_state) result.zero.push_back(ended_[i].is == Is::zero);
+      if (!is_state(layout_, k)) result.zero.push_back(ended_[i].is == Is::zero);
     }
     result.body = emit(result);
     if (order_ == RowOrder::given) return result;
-    // What only the mask made differ from row to row is no longer a value of rows.
+    // Without the mask some results may be the same in all rows.
     const std::size_t k = first_without_rows(*result.body);
     return k == body_.outputs().size() ? std::move(result) : RowBody::no(same_in_all(k));
   }
 
  private:
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
   const Node& node(std::size_t i) const { return body_.nodes()[i]; }
   const Shape& shape(std::size_t i) const { return node(i).outputs[0].shape; }
   bool has_batch(std::size_t i) const { return shape(i).rank() > 0 && shape(i)[0] == batch_; }
@@ -65,13 +61,13 @@ class Analysis {
 
   // The number of outputs when all have rows.
   std::size_t first_without_rows(const Graph& body) const {
-    std::vector<bool> rows(body.nodes().size(), false);
+    PerNode<bool> rows(body);
     for (std::size_t k = 0; k < body_.inputs().size(); ++k)
-      rows[index(body.inputs()[k].value)] = rows_[index(body_.inputs()[k].value)];
+      rows[body.inputs()[k].value.node] = rows_[body_.inputs()[k].value.node];
     for (std::size_t i = 0; i < rows.size(); ++i)
-      for (const ValueId& id : body.nodes()[i].inputs) rows[i] = rows[i] || rows[index(id)];
+      for (const ValueId& id : body.nodes()[i].inputs) rows[i] = rows[i] || rows[id.node];
     std::size_t k = 0;
-    while (k < body.outputs().size() && rows[index(body.outputs()[k].value)]) ++k;
+    while (k < body.outputs().size() && rows[body.outputs()[k].value.node]) ++k;
     return k;
   }
 
@@ -81,38 +77,38 @@ class Analysis {
     std::vector<EndedRow> operands;
     bool any = false;
     for (const ValueId& id : n.inputs) {
-      operands.push_back(ended_[index(id)]);
-      any = any || rows_[index(id)];
+      operands.push_back(ended_[id.node]);
+      any = any || rows_[id.node];
     }
     rows_[i] = any;
-    if (any && !goes_by_rows(i)) return false;
-    const bool same_mask = (n.op == Op::reshape || n.op == Op::broadcast) && live_[index(n.inputs[0])];
+    if (any && !is_rowwise(i)) return false;
+    const bool same_mask = (n.op == Op::reshape || n.op == Op::broadcast) && live_[n.inputs[0].node];
     live_[i] = same_mask;
     ended_[i] = ended_row(body_, n, operands);
     return true;
   }
   bool visit_input(std::size_t i) {  // inputs come first: states, sequences, constants
-    const auto states = static_cast<std::size_t>(layout_.n_states);
+    const ScanRole role = scan_role(layout_, i);
     // A sequence without a batch axis is the same in every row.
-    rows_[i] = i < states || (i < states + static_cast<std::size_t>(layout_.n_sequences) && has_batch(i));
+    rows_[i] = role == ScanRole::state || (role == ScanRole::sequence && has_batch(i));
     live_[i] = masks_[i];
-    if (i < states) ended_[i] = {Is::state, static_cast<int>(i)};
+    if (role == ScanRole::state) ended_[i] = {Is::state, static_cast<int>(i)};
     if (masks_[i]) ended_[i] = {Is::off};
     return !rows_[i] || has_batch(i);
   }
 
   // Row b of the result comes from rows b of the operands that have rows, and axis 0 is the batch.
-  bool goes_by_rows(std::size_t i) {
+  bool is_rowwise(std::size_t i) {
     const Node& n = node(i);
     if (n.outputs.size() != 1 || !has_batch(i)) return false;
-    const auto has = [&](std::size_t k) { return rows_[index(n.inputs[k])]; };
-    if (is_elementwise(n.op)) return operands_line_up(i);
+    const auto has = [&](std::size_t k) { return rows_[n.inputs[k].node]; };
+    if (is_elementwise(n.op)) return has_same_rows(i);
     switch (n.op) {
       case Op::reshape: return true;  // axis 0 of both is the batch: the elements of a row stay together
-      case Op::broadcast: return shape(index(n.inputs[0])).rank() == shape(i).rank();
+      case Op::broadcast: return body_.type(n.inputs[0]).shape.rank() == shape(i).rank();
       case Op::slice:
       case Op::pad: return n.attributes.get<std::int64_t>("axis") != 0;
-      case Op::concat: return n.attributes.get<std::int64_t>("axis") != 0 && operands_line_up(i);
+      case Op::concat: return n.attributes.get<std::int64_t>("axis") != 0 && has_same_rows(i);
       case Op::transpose: return n.attributes.get<Ints>("permutation")[0] == 0;
       case Op::matmul:
         return n.inputs.size() == 2 && shape(i).rank() == 2 && has(0) && !has(1) &&
@@ -127,10 +123,10 @@ class Analysis {
       default: return false;
     }
   }
-  // What is the same in every step but has a batch axis is put in the order of the rows.
-  bool operands_line_up(std::size_t i) {
+  // A value that is the same in every step but has a batch axis is put in the order of the rows.
+  bool has_same_rows(std::size_t i) {
     for (const ValueId& id : node(i).inputs) {
-      const std::size_t from = index(id);
+      const std::int32_t from = id.node;
       const bool aligned = shape(from).rank() == shape(i).rank();
       if (rows_[from]) {
         if (!aligned) return false;
@@ -143,9 +139,9 @@ class Analysis {
 
   std::shared_ptr<const Graph> emit(RowBody& result) const {
     auto target = std::make_shared<Graph>();
-    std::vector<std::vector<Value>> map(body_.nodes().size());
+    PerNode<std::vector<Value>> map(body_);
     for (const NamedValue& input : body_.inputs())
-      map[index(input.value)] = {target->input(input.name, body_.type(input.value))};
+      map[input.value.node] = {target->input(input.name, body_.type(input.value))};
     Value order;
     if (std::find(permuted_.begin(), permuted_.end(), true) != permuted_.end()) {
       result.reads_order = true;
@@ -158,17 +154,17 @@ class Analysis {
       if (!map[i].empty()) continue;
       std::vector<Value> operands;
       for (const ValueId& id : n.inputs) {
-        const bool moves = rows_[i] && permuted_[index(id)] && (is_elementwise(n.op) || n.op == Op::concat) &&
-                           shape(index(id)).rank() == shape(i).rank();
-        Value value = map[index(id)][static_cast<std::size_t>(id.output)];
-        if (live_[index(id)]) value = broadcast(constant(*target, Tensor::filled({DType::b8, {}}, 1)), value.shape());
+        const bool moves = rows_[i] && permuted_[id.node] && (is_elementwise(n.op) || n.op == Op::concat) &&
+                           body_.type(id).shape.rank() == shape(i).rank();
+        Value value = map[id.node][id.output];
+        if (live_[id.node]) value = broadcast(constant(*target, Tensor::filled({DType::b8, {}}, 1)), value.shape());
         operands.push_back(moves ? gather(value, order) : value);
       }
-      if (n.op == Op::select && live_[index(n.inputs[0])]) map[i] = {broadcast(operands[1], shape(i))};
+      if (n.op == Op::select && live_[n.inputs[0].node]) map[i] = {broadcast(operands[1], shape(i))};
       else map[i] = target->append_copy(body_, n, operands);
     }
     for (const NamedValue& output : body_.outputs())
-      target->output(output.name, map[index(output.value)][static_cast<std::size_t>(output.value.output)]);
+      target->output(output.name, map[output.value.node][output.value.output]);
     return drop_dead(*target);
   }
 
@@ -178,8 +174,8 @@ class Analysis {
   const std::int64_t batch_;
   const RowOrder order_;
   // Per node: has rows; is the mask in some shape; is the same in every step and to be put in order; ended rows.
-  std::vector<bool> rows_, live_, permuted_;
-  std::vector<EndedRow> ended_;
+  PerNode<bool> rows_, live_, permuted_;
+  PerNode<EndedRow> ended_;
 };
 
 }  // namespace

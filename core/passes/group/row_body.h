@@ -13,7 +13,7 @@
 
 namespace unroll {
 
-// What is known of a value in rows whose sequence has ended.
+// The value in rows whose sequence has ended, as far as it is known.
 struct EndedRow {
   enum class Is : std::uint8_t { anything, zero, off, state };  // off: false
   Is is = Is::anything;
@@ -23,7 +23,7 @@ struct EndedRow {
 // From what is known of the operands; `state` and `off` survive only what copies whole rows.
 EndedRow ended_row(const Graph& graph, const Node& node, const std::vector<EndedRow>& operands);
 
-// How the rows of a loop without its mask lie: as before, or sorted. When sorted, only the first ones may be there.
+// The order of rows of a loop without its mask: as given, or by length. Sorted loops compute the first rows only.
 enum class RowOrder : std::uint8_t { given, by_length };
 
 struct RowBody {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused reductions that return sums over rows. Where only sums over the last axes of L read a result [L, W] of a fused
-// reduction, such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time and
-// returns [rows / n, W] (unroll/ir/row_sums.h): the terms never go through memory. Where the result leaves a loop, a
-// stack of these sums takes the place of the stack of rows. Rows stay independent but for the few that are added up.
+// Fused reductions that return sums over rows. If only sums over the last axes of L read a result [L, W] of a fused
+// reduction, such as the gradient of a layer norm's gain, the group adds up a few neighboring rows at a time. It
+// returns [rows / n, W] (unroll/ir/row_sums.h), so the terms never go through memory. If the result leaves a loop, a
+// stack of these sums replaces the stack of rows. Rows stay independent but for the few that are added up.
 // A result that others read too, such as the gradient of logits, is added up in the same way if it is too large to be
 // read again from a cache: the sums are then one more result.
 #include <algorithm>
@@ -47,51 +47,41 @@ bool sums_all_rows(const Graph& graph, const Node& node) {
 // Who reads each value: how many nodes and outputs, and how many of them are sums over all rows, or over the last axes
 // of the rows.
 class SumReads {
-  using Counts = std::vector<std::vector<int>>;  // [node][output]
-  static int& at(Counts& counts, const ValueId& id) {
-    return counts[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-  static int at(const Counts& counts, const ValueId& id) {
-    return counts[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  }
-
  public:
-  explicit SumReads(const Graph& graph) : uses_(count_uses(graph)), all_(uses_), last_(uses_) {
-    for (auto* sums : {&all_, &last_})
-      for (auto& node : *sums) std::fill(node.begin(), node.end(), 0);
+  explicit SumReads(const Graph& graph) : uses_(count_uses(graph)), all_(graph), last_(graph) {
     for (const Node& node : graph.nodes()) {
       const Index rows = summed_rows(graph, node);
       if (rows == 0) continue;
       const ValueId id = node.inputs[0];
-      ++at(last_, id);
-      if (sums_all_rows(graph, node)) ++at(all_, id);
+      ++last_[id];
+      if (sums_all_rows(graph, node)) ++all_[id];
       fewest_[id] = std::gcd(fewest_[id], rows);
     }
   }
-  int uses(const ValueId& id) const { return at(uses_, id); }
-  bool only_sums_of_all(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(all_, id); }
-  bool only_sums(const ValueId& id) const { return uses(id) > 0 && uses(id) == at(last_, id); }
-  bool some_sums_of_all(const ValueId& id) const { return at(all_, id) > 0; }
-  // What divides the numbers of rows that the sums of a value add up.
+  int uses(const ValueId& id) const { return uses_[id]; }
+  bool only_sums_of_all(const ValueId& id) const { return uses(id) > 0 && uses(id) == all_[id]; }
+  bool only_sums(const ValueId& id) const { return uses(id) > 0 && uses(id) == last_[id]; }
+  bool some_sums_of_all(const ValueId& id) const { return all_[id] > 0; }
+  // The greatest common divisor of the numbers of rows that the sums of a value add up.
   Index summed(const ValueId& id) const { return fewest_.at(id); }
 
  private:
-  Counts uses_, all_, last_;
+  PerValue<int> uses_, all_, last_;
   std::map<ValueId, Index> fewest_;
 };
 
-// Whether a group may add up rows of this result.
+// True if a group may add up rows of this result.
 bool may_sum(const Graph& graph, const ValueId& id) {
   const Node& node = graph.node(id.node);
   const Type& type = graph.type(id);
-  if (node.op != Op::fused_reduction || rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0) return false;
+  if (node.op != Op::fused_reduction || rows_per_sum(node, id.output) > 0) return false;
   return type.dtype != DType::b8 && !is_half(type.dtype);
 }
 
 // Results that groups add up, and what divides the numbers of rows in their sums.
 using Summed = std::map<ValueId, Index>;
 
-// How many rows a group adds up for these of its results: as many as for those that it adds up already. 1: none.
+// The number of rows that a group adds up for its results. 1: none. Results that it adds up already fix the number.
 Index rows_of_group(const Graph& graph, std::int32_t group, const Summed& results) {
   Index rows = 0;
   for (const auto& [id, summed] : results)
@@ -100,7 +90,7 @@ Index rows_of_group(const Graph& graph, std::int32_t group, const Summed& result
   return rows > 0 && rows % n == 0 ? n : 1;
 }
 
-// The group with these results added up, besides those that are already. Of `kept` ones the sums are further results.
+// The group with these results added up too. Results in `kept` stay, and their sums are further results.
 std::vector<Value> with_sums(const RewriteNode& at, const Summed& results, const std::set<ValueId>& kept) {
   const Index n = rows_of_group(at.source, at.id, results);
   if (n == 1) return {};
@@ -125,7 +115,7 @@ class RowSums {
  public:
   RowSums(const Graph& source, const Tuning& tuning, PassLog* log) : source_(source), reads_(source), log_(log) {
     const auto is_large = [&](const ValueId& id) {
-      return source.type(id).bytes() > static_cast<std::size_t>(tuning.summed_result_bytes);
+      return std::cmp_greater(source.type(id).bytes(), tuning.summed_result_bytes);
     };
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(source.nodes().size()); ++i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(source.node(i).outputs.size()); ++k) {
@@ -177,7 +167,7 @@ class RowSums {
     const SumReads reads(body);
     Summed results;  // of groups in the body
     std::set<std::int32_t> dropped;  // sums of what a group adds up already
-    for (std::size_t k = static_cast<std::size_t>(l.n_states); k < at.node.outputs.size(); ++k) {
+    for (std::size_t k = l.n_states; k < at.node.outputs.size(); ++k) {
       const ValueId value = body.outputs()[k].value;
       if (!reads_.only_sums_of_all({at.id, static_cast<std::int32_t>(k)}) || reads.uses(value) != 1) continue;
       if (may_sum(body, value)) results[value] = leading_axes(body.type(value).shape).elements();
@@ -196,7 +186,7 @@ class RowSums {
   }
   static bool is_summed(const Graph& graph, const ValueId& id) {
     const Node& node = graph.node(id.node);
-    return node.op == Op::fused_reduction && rows_per_sum(node, static_cast<std::size_t>(id.output)) > 0;
+    return node.op == Op::fused_reduction && rows_per_sum(node, id.output) > 0;
   }
 
   void note(const Graph& graph, const Summed& results, std::int32_t group) {

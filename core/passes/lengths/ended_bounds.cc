@@ -27,7 +27,7 @@ Interval product(const Interval& a, const Interval& b) {
 }
 Interval hull(const Interval& a, const Interval& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
 
-// Of b without zero.
+// 1 / b for an interval without zero.
 Interval reciprocal(const Interval& b) {
   if (b.low > 0) return {std::max(k_positive, 1 / b.high), 1 / b.low};
   if (b.high < 0) return {1 / b.high, std::min(-k_positive, 1 / b.low)};
@@ -36,11 +36,11 @@ Interval reciprocal(const Interval& b) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-Interval rounded(const Interval& x) {
+Interval flushed_to_zero(const Interval& x) {
   return {x.low > 0 && x.low < k_smallest ? 0 : x.low, x.high < 0 && x.high > -k_smallest ? 0 : x.high};
 }
 
-// Of ops that denominators and logarithms are made of.
+// Bounds for the ops that denominators and logarithms are made of.
 Interval of_unary(Op op, const Interval& x) {
   switch (op) {
     case Op::neg: return {-x.high, -x.low};
@@ -55,7 +55,7 @@ Interval of_unary(Op op, const Interval& x) {
     case Op::round_bf16:
     case Op::round_f16:
     case Op::round_tf32:
-    case Op::cast: return rounded(x);
+    case Op::cast: return flushed_to_zero(x);
     case Op::stop_gradient:
     case Op::reshape:
     case Op::slice:
@@ -78,7 +78,7 @@ Interval of_binary(Op op, const Interval& a, const Interval& b) {
   }
 }
 
-// Whether the op may turn a finite operand of these bounds into an infinity or NaN. Logarithms and roots are the ops
+// True if the op may turn a finite operand of these bounds into an infinity or NaN. Logarithms and roots are the ops
 // that round without a bound of their slope; they have their poles, or the ends of their domains, at or below zero.
 bool has_pole(const Node& node, const std::vector<EndedBounds>& operands) {
   if (node.op == Op::div) return is_float(node.outputs[0].dtype) && operands[1].holds(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether values stay finite in rows that have ended when loops leave these rows out and write zeros there: log(s) is
-// finite for the s that a masked loop saves, but not for s = 0. Zero times that is NaN, and a sum over rows adds it.
+// Bounds of values in rows that have ended, for loops that leave these rows out and write zeros there. log(s) is finite
+// for the s that a masked loop saves, but not for s = 0. Zero times that is NaN, and a sum over rows adds it.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct EndedBounds {
   bool holds(double number) const { return low <= number && number <= high; }
 };
 
-// Of the result of a node that is elementwise, moves elements, or multiplies rows by a matrix, from the bounds of its
-// operands, and of a constant; of all other nodes nothing is known.
+// Bounds of the result of a node from those of its operands. Known for constants, for elementwise nodes, for nodes that
+// move elements, and for products of rows and a matrix.
 EndedBounds ended_bounds(const Graph& graph, std::int32_t node, const std::vector<EndedBounds>& operands);
 
 }  // namespace unroll

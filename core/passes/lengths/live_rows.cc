@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/rewrite.h"
 
 namespace unroll {
 
 namespace {
-
-std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
 
 std::vector<LengthMask> masks_of(const Graph& graph) {
   std::vector<LengthMask> masks;
@@ -56,8 +55,8 @@ RowBody LiveRows::body_of(std::size_t i) const {
   const ScanLayout l = scan_layout(node(i));
   if (l.has_lengths || l.has_reset || l.packed || l.steps != mask_.steps || l.steps == 0) return {};
   std::vector<bool> masks(node(i).inputs.size(), false);
-  for (int k = l.n_states; k < l.n_states + l.n_sequences; ++k)
-    masks[static_cast<std::size_t>(k)] = mask_of(graph_, node(i).inputs[static_cast<std::size_t>(k)]) == mask_;
+  for (std::size_t k = 0; k < masks.size(); ++k)
+    masks[k] = scan_role(l, k) == ScanRole::sequence && mask_of(graph_, node(i).inputs[k]) == mask_;
   if (std::find(masks.begin(), masks.end(), true) == masks.end()) return {};
   return row_body(node(i), masks, mask_.batch, order_);
 }
@@ -67,36 +66,35 @@ int LiveRows::row_axes(const Shape& s) const {
   return s.rank() >= 1 && s[0] == places() ? 1 : 0;
 }
 bool LiveRows::is_row_sequence(const Node& scan, const ScanLayout& l, std::size_t k) const {
-  return k >= static_cast<std::size_t>(l.n_states) && k < static_cast<std::size_t>(l.n_states + l.n_sequences) &&
-         row_axes(shape(scan.inputs[k])) == 2;
+  return scan_role(l, k) == ScanRole::sequence && row_axes(shape(scan.inputs[k])) == 2;
 }
 // An operand that lines up with the rows of the result.
-bool LiveRows::lines_up(const ValueId& operand, const Shape& result) const {
+bool LiveRows::has_same_rows(const ValueId& operand, const Shape& result) const {
   const Shape& s = shape(operand);
   return s.rank() == result.rank() && row_axes(s) > 0 && row_axes(s) == row_axes(result);
 }
 // An operand that is the same in every row.
-bool LiveRows::is_shared(const ValueId& operand, const Shape& result) const {
+bool LiveRows::is_same_in_all_rows(const ValueId& operand, const Shape& result) const {
   return shape(operand).rank() + row_axes(result) <= result.rank();
 }
 
-// Whether the node can be computed row by row from packed operands.
-bool LiveRows::goes_by_rows(std::size_t i) const {
+// True if the node can be computed row by row from packed operands.
+bool LiveRows::is_rowwise(std::size_t i) const {
   const Node& n = node(i);
   const Shape& out = n.outputs[0].shape;
   const int rows = row_axes(out);
   if (rows == 0) return false;
   if (is_elementwise(n.op))
     return std::all_of(n.inputs.begin(), n.inputs.end(),
-                       [&](const ValueId& id) { return lines_up(id, out) || is_shared(id, out); });
+                       [&](const ValueId& id) { return has_same_rows(id, out) || is_same_in_all_rows(id, out); });
   switch (n.op) {
     case Op::reshape: return row_axes(shape(n.inputs[0])) > 0;
-    case Op::broadcast: return is_shared(n.inputs[0], out);
+    case Op::broadcast: return is_same_in_all_rows(n.inputs[0], out);
     case Op::slice:
     case Op::pad:
     case Op::concat:  // with one sequence [T,1] is rows of one element, and [T,B] too
       return n.attributes.get<std::int64_t>("axis") >= rows &&
-             std::all_of(n.inputs.begin(), n.inputs.end(), [&](const ValueId& id) { return lines_up(id, out); });
+             std::all_of(n.inputs.begin(), n.inputs.end(), [&](const ValueId& id) { return has_same_rows(id, out); });
     case Op::matmul:
       return rows == 1 && n.inputs.size() == 2 && out.rank() == 2 && !n.attributes.get<bool>("transpose_a");
     case Op::reduce_sum:
@@ -112,73 +110,73 @@ bool LiveRows::is_mask(const ValueId& id) const {
   if (mask_of(graph_, id) == mask_) return true;
   return n.op == Op::reshape && row_axes(n.outputs[0].shape) > 0 && is_mask(n.inputs[0]);
 }
-bool LiveRows::selects_live(std::size_t i) const {
+bool LiveRows::selects_by_mask(std::size_t i) const {
   const Node& n = node(i);
   return n.op == Op::select && is_mask(n.inputs[0]) && shape(n.inputs[1]) == n.outputs[0].shape;
 }
-bool LiveRows::selects_zeros(std::size_t i) const {
-  return order_ == RowOrder::by_length && zero_[i][0] && selects_live(i) && is_zero(node(i).inputs[1]);
+bool LiveRows::is_redundant_mask(std::size_t i) const {
+  return order_ == RowOrder::by_length && zero_.of_node(i)[0] && selects_by_mask(i) && is_zero(node(i).inputs[1]);
 }
-bool LiveRows::has_rows(std::size_t i, std::size_t k) const {
+bool LiveRows::operand_has_rows(std::size_t i, std::size_t k) const {
   const Node& n = node(i);
   if (n.op == Op::matmul) return k == 0;
   if (n.op == Op::broadcast) return false;
-  return !is_elementwise(n.op) || lines_up(n.inputs[k], n.outputs[0].shape);
+  return !is_elementwise(n.op) || has_same_rows(n.inputs[k], n.outputs[0].shape);
 }
 
 void LiveRows::find_zeros() {
-  zero_.assign(graph_.nodes().size(), {});
-  for (std::size_t i = 0; i < zero_.size(); ++i) {
-    zero_[i].assign(node(i).outputs.size(), false);
+  zero_ = PerValue<bool>(graph_);
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    std::vector<bool>& zero = zero_.of_node(i);
     if (bodies_[i]) {
       const auto first = node(i).outputs.size() - bodies_[i].zero.size();
-      for (std::size_t k = 0; k < bodies_[i].zero.size(); ++k) zero_[i][first + k] = bodies_[i].zero[k];
-    } else if (node(i).op == Op::constant || goes_by_rows(i)) {
+      for (std::size_t k = 0; k < bodies_[i].zero.size(); ++k) zero[first + k] = bodies_[i].zero[k];
+    } else if (node(i).op == Op::constant || is_rowwise(i)) {
       std::vector<EndedRow> operands;
       for (const ValueId& id : node(i).inputs)
         operands.push_back({is_zero(id)   ? EndedRow::Is::zero
                             : is_mask(id) ? EndedRow::Is::off
                                           : EndedRow::Is::anything});
-      zero_[i][0] = ended_row(graph_, node(i), operands).is == EndedRow::Is::zero;
+      zero[0] = ended_row(graph_, node(i), operands).is == EndedRow::Is::zero;
     }
   }
 }
-bool LiveRows::is_zero(const ValueId& id) const { return zero_[index(id)][static_cast<std::size_t>(id.output)]; }
+bool LiveRows::is_zero(const ValueId& id) const { return zero_[id]; }
 
-// What loops leave out is zero, and what follows from it is computed all the same.
+// Loops write zeros to rows that they leave out. Later nodes compute these rows too.
 void LiveRows::find_bounds() {
-  bounds_.assign(graph_.nodes().size(), {});
-  for (std::size_t i = 0; i < bounds_.size(); ++i) {
-    bounds_[i].assign(node(i).outputs.size(), {});
+  bounds_ = PerValue<EndedBounds>(graph_);
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    std::vector<EndedBounds>& bounds = bounds_.of_node(i);
     if (bodies_[i]) {
-      const auto first = static_cast<std::size_t>(scan_layout(node(i)).n_states);
-      for (std::size_t k = first; k < bounds_[i].size(); ++k) {
-        bounds_[i][k] = EndedBounds::of(0);
-        if (!bodies_[i].zero[k - first]) bounds_[i][k].loop = static_cast<std::int32_t>(i);
+      const std::size_t first = bounds.size() - bodies_[i].zero.size();
+      for (std::size_t k = first; k < bounds.size(); ++k) {
+        bounds[k] = EndedBounds::of(0);
+        if (!bodies_[i].zero[k - first]) bounds[k].loop = static_cast<std::int32_t>(i);
       }
       continue;
     }
     std::vector<EndedBounds> operands;
     for (const ValueId& id : node(i).inputs)
-      operands.push_back(bounds_[index(id)][static_cast<std::size_t>(id.output)]);
-    bounds_[i][0] = ended_bounds(graph_, static_cast<std::int32_t>(i), operands);
+      operands.push_back(bounds_[id]);
+    bounds[0] = ended_bounds(graph_, static_cast<std::int32_t>(i), operands);
   }
 }
-// In rows that are not there, zero times an operand is zero unless the operand is infinite. False when a loop had to be
-// left as it is.
+// In missing rows, zero times an operand is zero unless the operand is infinite. False when a loop had to be left as it
+// is.
 bool LiveRows::keeps_finite(std::size_t i) {
   if (order_ != RowOrder::given) return true;
   for (const ValueId& id : node(i).inputs) {
-    const EndedBounds& bounds = bounds_[index(id)][static_cast<std::size_t>(id.output)];
+    const EndedBounds& bounds = bounds_[id];
     if (bounds.is_finite()) continue;
-    bodies_[static_cast<std::size_t>(bounds.loop)] =
+    bodies_[bounds.loop] =
         RowBody::no(node_text(graph_.node(bounds.cause)) + " behind it may be infinite where a row has ended");
     return false;
   }
   return true;
 }
 
-// A sum over all rows: of products of two values, or of one value, that adds nothing for rows that are not there.
+// A sum over all rows, of one value or of products of two, that adds zero for missing rows.
 bool LiveRows::sums_rows(std::size_t i) const {
   const Node& n = node(i);
   if (n.op == Op::matmul && n.inputs.size() == 2 && n.outputs[0].shape.rank() == 2)
@@ -189,7 +187,7 @@ bool LiveRows::sums_rows(std::size_t i) const {
   const int rows = row_axes(shape(n.inputs[0]));
   if (rows == 0 || static_cast<int>(axes.size()) < rows) return false;
   for (int axis = 0; axis < rows; ++axis)
-    if (axes[static_cast<std::size_t>(axis)] != axis) return false;
+    if (axes[axis] != axis) return false;
   return true;
 }
 
@@ -208,7 +206,7 @@ bool LiveRows::find_reads() {
   return true;
 }
 bool LiveRows::want_padded(const ValueId& id) {
-  const std::size_t i = index(id);
+  const std::int32_t i = id.node;
   const bool stack = bodies_[i] && id.output >= scan_layout(node(i)).n_states;
   if (stack && !is_zero(id)) {  // what ended rows hold cannot be had from packed rows
     bodies_[i] = RowBody::no("its result " + std::to_string(id.output) + " is read in rows that have ended");
@@ -220,7 +218,7 @@ bool LiveRows::want_padded(const ValueId& id) {
 bool LiveRows::want_operands(std::size_t i) {
   const Node& n = node(i);
   const auto want = [&](std::size_t k, bool in_rows) {
-    if (in_rows) packed_[index(n.inputs[k])] = true;
+    if (in_rows) packed_[n.inputs[k].node] = true;
     return in_rows || want_padded(n.inputs[k]);
   };
   if (bodies_[i]) {
@@ -230,18 +228,18 @@ bool LiveRows::want_operands(std::size_t i) {
     }
     return true;
   }
-  const bool by_rows = is_by_rows(i), sums = sums_rows(i);
+  const bool by_rows = is_packed(i), sums = sums_rows(i);
   if ((sums || (by_rows && padded_[i])) && !keeps_finite(i)) return false;
-  if (by_rows && selects_live(i)) return want(1, true);
+  if (by_rows && selects_by_mask(i)) return want(1, true);
   for (std::size_t k = 0; k < n.inputs.size(); ++k)
-    if (!want(k, by_rows ? has_rows(i, k) : sums)) return false;
+    if (!want(k, by_rows ? operand_has_rows(i, k) : sums)) return false;
   return true;
 }
-// A padded form that is read anyhow gives the packed one by a gather. But a product of rows that are zero where they
-// are not there is better made packed and spread out, and a selection of such rows is nothing then.
-bool LiveRows::is_by_rows(std::size_t i) const {
-  const bool is_spread = node(i).op == Op::matmul ? zero_[i][0] : selects_zeros(i);
-  return goes_by_rows(i) && (!padded_[i] || is_spread);
+// If the padded value exists anyway, a gather makes the packed one from it. Exception: products whose missing rows are
+// zero are computed in packed form and scattered. A selection of such rows by the mask is then a no-op.
+bool LiveRows::is_packed(std::size_t i) const {
+  const bool is_spread = node(i).op == Op::matmul ? zero_.of_node(i)[0] : is_redundant_mask(i);
+  return is_rowwise(i) && (!padded_[i] || is_spread);
 }
 
 std::shared_ptr<const Graph> for_each_mask(const Graph& graph, const MaskedPass& change) {

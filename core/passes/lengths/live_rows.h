@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that may leave out rows that have ended, by a vector of lengths: which loops they are, and which values are
-// read in rows that are not there. Two passes use it: `pack` sorts the rows, `restore_lengths` keeps their order.
+// Finds the loops that may leave out rows that have ended, by a vector of lengths, and the values that are read in
+// missing rows. Two passes use it: `pack` sorts the rows, `restore_lengths` keeps their order.
 //
 // "Padded" is [T,B,...], or [T*B,...] when flattened. "Packed" holds the rows t < lengths[b] only, in whatever form.
 #pragma once
@@ -17,6 +17,7 @@
 #include "core/passes/log.h"
 #include "unroll/ir/graph.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -33,21 +34,21 @@ class LiveRows {
   LiveRows(const Graph& graph, const LengthMask& mask, RowOrder order);
 
   bool any() const;  // there is a loop that may leave out rows
-  // Of loops that read the mask: their step without it, or why it is needed. Empty for all other nodes.
+  // The step of a loop without the mask that it reads, or why it needs the mask. Empty for all other nodes.
   const RowBody& body(std::size_t node) const { return bodies_[node]; }
 
-  // Whether a value of the node is read with its ended rows, and whether one is read without them.
+  // True if a reader wants the ended rows of a value of the node, or wants it without them.
   bool is_read_padded(std::size_t node) const { return padded_[node]; }
   bool is_read_packed(std::size_t node) const { return packed_[node]; }
-  // Whether the node is computed from packed operands row by row, or adds up packed rows.
-  bool is_by_rows(std::size_t node) const;
+  // True if the node is computed from packed operands row by row, or adds up packed rows.
+  bool is_packed(std::size_t node) const;
   bool sums_rows(std::size_t node) const;
-  // Operand k of a node that is by rows has rows (the others are the same for all).
-  bool has_rows(std::size_t node, std::size_t k) const;
-  // Whether the node is live ? operand 1 : operand 2: operand 1 in the rows that are there. By rows, it needs no other.
-  bool selects_live(std::size_t node) const;
+  // True if operand k of such a node has rows; the others are the same for all rows.
+  bool operand_has_rows(std::size_t node, std::size_t k) const;
+  // True if the node is live ? operand 1 : operand 2. Its packed form is that of operand 1.
+  bool selects_by_mask(std::size_t node) const;
   bool is_row_sequence(const Node& scan, const ScanLayout& l, std::size_t k) const;
-  // How many leading axes are the padded rows: 2 for [T,B,...], 1 for [T*B,...], 0 for neither.
+  // The number of leading axes that are the padded rows: 2 for [T,B,...], 1 for [T*B,...], 0 for neither.
   int row_axes(const Shape& s) const;
 
  private:
@@ -56,11 +57,11 @@ class LiveRows {
   std::int64_t places() const { return mask_.steps * mask_.batch; }
 
   RowBody body_of(std::size_t i) const;
-  bool lines_up(const ValueId& operand, const Shape& result) const;
-  bool is_shared(const ValueId& operand, const Shape& result) const;
-  bool goes_by_rows(std::size_t i) const;
+  bool has_same_rows(const ValueId& operand, const Shape& result) const;
+  bool is_same_in_all_rows(const ValueId& operand, const Shape& result) const;
+  bool is_rowwise(std::size_t i) const;
   bool is_mask(const ValueId& id) const;       // in whatever shape
-  bool selects_zeros(std::size_t node) const;  // by the mask, in rows that are not there, from zeros
+  bool is_redundant_mask(std::size_t node) const;  // by the mask, in rows that are not there, from zeros
   void find_zeros();
   bool is_zero(const ValueId& id) const;
   void find_bounds();
@@ -72,11 +73,10 @@ class LiveRows {
   const Graph& graph_;
   const LengthMask mask_;
   const RowOrder order_;
-  std::vector<RowBody> bodies_;          // [node]
-  std::vector<std::vector<bool>> zero_;  // [node][output] zero in the rows that are not there
-  // [node][output] in the rows that are not there. Empty when rows are sorted: then nothing is computed for them.
-  std::vector<std::vector<EndedBounds>> bounds_;
-  std::vector<bool> padded_, packed_;  // [node]
+  PerNode<RowBody> bodies_;
+  PerValue<bool> zero_;  // zero in missing rows
+  PerValue<EndedBounds> bounds_;  // in missing rows; empty if rows are sorted: then nothing is computed for them
+  PerNode<bool> padded_, packed_;
 };
 
 // Applies `change`, which returns null where nothing is to do, to one mask after the other, again after each change.

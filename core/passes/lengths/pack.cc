@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <map>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/lengths/live_rows.h"
 #include "core/passes/lengths/packed_ops.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -28,7 +30,6 @@ class Packing {
   std::shared_ptr<const Graph> run() { return rows_.any() ? emit() : nullptr; }
 
  private:
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
   static ValueId output_of(std::size_t i, std::size_t k) {
     return {static_cast<std::int32_t>(i), static_cast<std::int32_t>(k)};
   }
@@ -47,11 +48,11 @@ class Packing {
     const std::size_t n = graph_.nodes().size();
     for (const NamedValue& input : graph_.inputs())
       padded_values_[input.value] = target_->input(input.name, graph_.type(input.value));
-    std::vector<bool> early(n, false);
-    early[index(mask_.lengths)] = true;
+    PerNode<bool> early(graph_);
+    early[mask_.lengths.node] = true;
     for (std::size_t i = n; i-- > 0;)
       if (early[i])
-        for (const ValueId& id : node(i).inputs) early[index(id)] = true;
+        for (const ValueId& id : node(i).inputs) early[id.node] = true;
     for (std::size_t i = 0; i < n; ++i)
       if (early[i]) copy(i);
     places_ = pack_lengths(padded(mask_.lengths), mask_.steps);
@@ -72,7 +73,7 @@ class Packing {
     const ValueId id{static_cast<std::int32_t>(i), 0};
     const OriginScope of_node(*target_, node(i).origin);
     if (rows_.body(i)) emit_scan(i);
-    else if (rows_.is_by_rows(i)) packed_values_[id] = emit_rows(i);
+    else if (rows_.is_packed(i)) packed_values_[id] = emit_rows(i);
     else if (rows_.sums_rows(i)) padded_values_[id] = emit_sum(i);
     else copy(i);
   }
@@ -81,30 +82,28 @@ class Packing {
     const Node& n = node(i);
     const RowBody& body = rows_.body(i);
     const ScanLayout l = scan_layout(n);
-    const auto n_states = static_cast<std::size_t>(l.n_states);
     std::vector<Value> operands;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      operands.push_back(k < n_states                     ? gather(padded(n.inputs[k]), places_.order)
+      operands.push_back(is_state(l, k)                   ? gather(padded(n.inputs[k]), places_.order)
                          : rows_.is_row_sequence(n, l, k) ? packed(n.inputs[k])
                                                           : padded(n.inputs[k]));
-    if (body.reads_order) operands.push_back(places_.order);
-    operands.push_back(places_.batch_sizes);
-    Attributes attributes = n.attributes;
-    attributes.set("packed", true);
-    const auto values = target_->append(Op::scan, operands, std::move(attributes), body.body);
+    ScanParts parts(n, operands);
+    if (body.reads_order) parts.constants.push_back(places_.order);
+    parts.batch_sizes = places_.batch_sizes;
+    const auto values = parts.emit(body.body);
     for (std::size_t k = 0; k < values.size(); ++k) {
       const ValueId id = output_of(i, k);
-      if (k < n_states) padded_values_[id] = gather(values[k], places_.rank);
+      if (is_state(l, k)) padded_values_[id] = gather(values[k], places_.rank);
       else packed_values_[id] = values[k];
     }
   }
   Value emit_rows(std::size_t i) {
     const Node& n = node(i);
     const Shape& out = n.outputs[0].shape;
-    if (rows_.selects_live(i)) return packed(n.inputs[1]);
+    if (rows_.selects_by_mask(i)) return packed(n.inputs[1]);
     std::vector<Value> operands;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      operands.push_back(rows_.has_rows(i, k) ? packed(n.inputs[k]) : padded(n.inputs[k]));
+      operands.push_back(rows_.operand_has_rows(i, k) ? packed(n.inputs[k]) : padded(n.inputs[k]));
     if (n.op == Op::reshape) return reshape(operands[0], packed_shape(out));
     if (n.op == Op::broadcast) return broadcast(operands[0], packed_shape(out));
     if (n.op == Op::matmul)

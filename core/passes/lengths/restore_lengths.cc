@@ -2,6 +2,7 @@
 // The third form of loops with lengths, beside masked and packed: the scan takes `lengths` again, its step selects
 // nothing, and rows stay where they are. A kernel may then stop a row after its last step. Results of ended rows are
 // zero, also those that were not in the masked form and that nobody reads there (live_rows.h).
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/lengths/live_rows.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -12,22 +13,18 @@ namespace {
 
 // The scan without its mask. The mask's inputs remain, unread, for dead-code elimination.
 std::vector<Value> with_lengths(const RewriteNode& at, const LengthMask& mask, const RowBody& row) {
-  std::vector<Value> operands(at.operands.begin(), at.operands.end());
-  for (std::size_t k = 0; k < operands.size(); ++k)
-    if (mask_of(at.source, at.node.inputs[k]) == mask) {
-      operands.push_back(at.target.value(operands[k].node().inputs[1]));
-      break;
-    }
-  Attributes attributes = at.node.attributes;
-  attributes.set("lengths", true);
-  return at.target.append(Op::scan, operands, std::move(attributes), row.body);
+  ScanParts parts(at.node, at.operands);
+  for (std::size_t k = 0; k < at.operands.size() && !parts.lengths; ++k)
+    if (mask_of(at.source, at.node.inputs[k]) == mask)
+      parts.lengths = at.target.value(at.operands[k].node().inputs[1]);
+  return parts.emit(row.body);
 }
 
 std::shared_ptr<const Graph> restore(const Graph& graph, const LengthMask& mask) {
   const LiveRows rows(graph, mask, RowOrder::given);
   if (!rows.any()) return nullptr;
   return rewrite(graph, [&](const RewriteNode& at) {
-    const RowBody& row = rows.body(static_cast<std::size_t>(at.id));
+    const RowBody& row = rows.body(at.id);
     return row ? with_lengths(at, mask, row) : std::vector<Value>{};
   });
 }

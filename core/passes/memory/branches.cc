@@ -31,7 +31,7 @@ class BranchFinder {
   std::vector<BranchOf> run() {
     find_layers();
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      for (const ValueId& id : nodes_[i].inputs) users_[index(id)].push_back(i);
+      for (const ValueId& id : nodes_[i].inputs) users_[id.node].push_back(i);
     for (std::size_t i = nodes_.size(); i-- > 0;)
       if (can_join(nodes_[i])) join_before(i);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -40,17 +40,16 @@ class BranchFinder {
   }
 
  private:
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
 
   void find_layers() {
     std::vector<std::vector<std::size_t>> loops;  // [depth]
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       int depth = 0;
-      for (const ValueId& id : nodes_[i].inputs) depth = std::max(depth, (layer_[index(id)] + 1) / 2);
+      for (const ValueId& id : nodes_[i].inputs) depth = std::max(depth, (layer_[id.node] + 1) / 2);
       layer_[i] = is_loop(nodes_[i]) ? 2 * depth + 1 : 2 * depth;
       if (!is_loop(nodes_[i])) continue;
       loops.resize(std::max(loops.size(), static_cast<std::size_t>(depth) + 1));
-      loops[static_cast<std::size_t>(depth)].push_back(i);
+      loops[depth].push_back(i);
     }
     for (const auto& same : loops) {
       if (same.size() < 2) continue;
@@ -66,7 +65,7 @@ class BranchFinder {
     for (const std::size_t user : users_[i]) {
       if (layer_[user] > layer_[i] + 1) continue;
       const BranchOf its = of_[user];
-      if (its.fork < 0 || fork_layers_[static_cast<std::size_t>(its.fork)] != layer_[i] + 1) return;
+      if (its.fork < 0 || fork_layers_[its.fork] != layer_[i] + 1) return;
       if (all.fork >= 0 && !(its == all)) return;
       all = its;
     }
@@ -77,9 +76,9 @@ class BranchFinder {
   void join_after(std::size_t i) {
     BranchOf all;
     for (const ValueId& id : nodes_[i].inputs) {
-      const BranchOf its = of_[index(id)];
-      const bool in_fork = its.fork >= 0 && fork_layers_[static_cast<std::size_t>(its.fork)] == layer_[i] - 1;
-      if (!in_fork && layer_[index(id)] >= layer_[i] - 1) return;
+      const BranchOf its = of_[id.node];
+      const bool in_fork = its.fork >= 0 && fork_layers_[its.fork] == layer_[i] - 1;
+      if (!in_fork && layer_[id.node] >= layer_[i] - 1) return;
       if (!in_fork) continue;
       if (all.fork >= 0 && !(its == all)) return;
       all = its;
@@ -107,7 +106,7 @@ std::vector<std::size_t> order_nodes(const Graph& graph, const std::vector<Branc
     members[unit].push_back(i);
     if (of[i].fork < 0 || is_loop(graph.nodes()[i])) place[unit] = std::min(place[unit], i);
     for (const ValueId& id : graph.nodes()[i].inputs) {
-      const std::size_t from = unit_of(static_cast<std::size_t>(id.node));
+      const std::size_t from = unit_of(id.node);
       if (from == unit) continue;
       readers[from].push_back(unit);
       ++unmet[unit];
@@ -155,7 +154,7 @@ class EarlyOrder {
       const std::size_t i = open.back();
       open.pop_back();
       if (taken_.contains(i) || !needed.insert(i).second) continue;
-      for (const ValueId& from : nodes_[i].inputs) open.push_back(static_cast<std::size_t>(from.node));
+      for (const ValueId& from : nodes_[i].inputs) open.push_back(from.node);
       if (const auto fork = forks_.find(branches_[i].fork); fork != forks_.end())
         open.insert(open.end(), fork->second.begin(), fork->second.end());
     }
@@ -181,14 +180,14 @@ std::vector<Fork> neighboring_branches(const Graph& graph) {
   std::vector<Fork> forks;
   const std::vector<BranchOf> of = find_branches(graph);
   std::vector<std::int32_t> nodes_in(of.size() + 1, 0);
-  for (const BranchOf& b : of) ++nodes_in[static_cast<std::size_t>(b.fork + 1)];
+  for (const BranchOf& b : of) ++nodes_in[b.fork + 1];
   for (std::size_t i = 0; i < of.size();) {
     Fork fork{{static_cast<std::int32_t>(i)}};
     std::size_t end = i + 1;
     for (; end < of.size() && of[end].fork == of[i].fork && of[end].branch >= of[end - 1].branch; ++end)
       if (of[end].branch != of[end - 1].branch) fork.bounds.push_back(static_cast<std::int32_t>(end));
     fork.bounds.push_back(static_cast<std::int32_t>(end));
-    const bool whole = static_cast<std::size_t>(nodes_in[static_cast<std::size_t>(of[i].fork + 1)]) == end - i;
+    const bool whole = std::cmp_equal(nodes_in[of[i].fork + 1], end - i);
     if (of[i].fork >= 0 && whole) forks.push_back(std::move(fork));
     i = end;
   }
@@ -199,10 +198,10 @@ std::shared_ptr<const Graph> in_order(const Graph& graph, const std::vector<std:
   auto target = std::make_shared<Graph>();
   std::vector<std::vector<Value>> map(graph.nodes().size());
   const auto at = [&](const ValueId& id) {
-    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return map[id.node][id.output];
   };
   for (const NamedValue& input : graph.inputs())
-    map[static_cast<std::size_t>(input.value.node)] = {target->input(input.name, graph.type(input.value))};
+    map[input.value.node] = {target->input(input.name, graph.type(input.value))};
   for (const std::size_t i : order) {
     if (!map[i].empty()) continue;
     const Node& node = graph.nodes()[i];

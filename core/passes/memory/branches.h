@@ -13,7 +13,7 @@
 
 namespace unroll {
 
-// Of a node: which fork it is in and which of its branches; -1 for neither. Forks can run in the order of their
+// The fork of a node and its branch there; -1 for none. Forks can run in the order of their
 // numbers.
 struct BranchOf {
   std::int32_t fork = -1, branch = -1;

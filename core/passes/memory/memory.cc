@@ -28,17 +28,17 @@ struct Block {
   std::size_t offset = 0;
 };
 
-// Which nodes may run at once: those in different branches of one fork.
+// Finds nodes that may run at once: those in different branches of one fork.
 class Concurrency {
  public:
   Concurrency(std::size_t n_nodes, const std::vector<Fork>& forks) : of_(n_nodes + 1), forks_(forks) {
     for (std::size_t f = 0; f < forks.size(); ++f)
       for (std::size_t b = 0; b < forks[f].n_branches(); ++b)
         for (std::int32_t i = forks[f].bounds[b]; i < forks[f].bounds[b + 1]; ++i)
-          of_[static_cast<std::size_t>(i)] = {static_cast<std::int32_t>(f), static_cast<std::int32_t>(b)};
+          of_[i] = {static_cast<std::int32_t>(f), static_cast<std::int32_t>(b)};
   }
   bool at_once(std::int32_t a, std::int32_t b) const {
-    const BranchOf &x = of_[static_cast<std::size_t>(a)], &y = of_[static_cast<std::size_t>(b)];
+    const BranchOf &x = of_[a], &y = of_[b];
     return x.fork >= 0 && x.fork == y.fork && x.branch != y.branch;
   }
   std::int32_t first_of_fork(std::int32_t node) const { return fork(node).bounds.front(); }
@@ -46,7 +46,7 @@ class Concurrency {
 
  private:
   const Fork& fork(std::int32_t node) const {
-    return forks_[static_cast<std::size_t>(of_[static_cast<std::size_t>(node)].fork)];
+    return forks_[of_[node].fork];
   }
   std::vector<BranchOf> of_;  // [node], and none for the end
   const std::vector<Fork>& forks_;
@@ -55,7 +55,7 @@ class Concurrency {
 // Greedy by size (Pisarchyk, Lee 2020, arXiv 2001.03288): the largest block first, each at the lowest offset that is
 // free during its lifetime.
 std::size_t place_blocks(std::vector<Block>& blocks, bool reuse, const Concurrency& concurrency) {
-  // Whether all that touches `a` is finished before anything touches `b`.
+  // True if all accesses to `a` are finished before the first one to `b`.
   const auto before = [&](const Block& a, const Block& b) {
     return a.last < b.first && !concurrency.at_once(a.last, b.first);
   };
@@ -129,7 +129,7 @@ class MemoryPlanner {
   };
   template <class T>
   static auto& at(T& table, const ValueId& id) {
-    return table[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return table[id.node][id.output];
   }
   const View& view(const ValueId& id) const { return at(views_, id); }
   bool is_whole(const ValueId& id) const {  // the value is exactly its root
@@ -152,8 +152,8 @@ class MemoryPlanner {
 
   void find_lifetimes() {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
-    life_.resize(static_cast<std::size_t>(n));
-    for (std::int32_t i = 0; i < n; ++i) life_[static_cast<std::size_t>(i)].resize(graph_.node(i).outputs.size());
+    life_.resize(n);
+    for (std::int32_t i = 0; i < n; ++i) life_[i].resize(graph_.node(i).outputs.size());
     for (std::int32_t i = 0; i < n; ++i) {
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
         touch(at(life_, view({i, k}).root), i);
@@ -221,7 +221,7 @@ class MemoryPlanner {
 
   // Writing the value of node `writer` over input `donor` disturbs no reader.
   bool may_overwrite(std::int32_t writer, int donor) const {
-    const ValueId input = graph_.inputs()[static_cast<std::size_t>(donor)].value;
+    const ValueId input = graph_.inputs()[donor].value;
     const Node& node = graph_.node(writer);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       if (i <= writer && !concurrency_->at_once(i, writer)) continue;
@@ -245,7 +245,7 @@ class MemoryPlanner {
   bool may_continue(const ValueId& result, const ValueId& operand) const {
     const Node& node = graph_.node(result.node);
     if (node.op != Op::fused_reduction) return same_index(node, operand);
-    return backend_.rows_in_place && rows_per_sum(node, static_cast<std::size_t>(result.output)) == 0 &&
+    return backend_.rows_in_place && rows_per_sum(node, result.output) == 0 &&
            is_whole(operand) && graph_.type(operand).shape == graph_.type(result).shape;
   }
 
@@ -268,7 +268,7 @@ class MemoryPlanner {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
     // All at once: an operand may be a view of a concat that comes later.
     for (const Node& node : graph_.nodes()) block_of_.emplace_back(node.outputs.size(), k_no_block);
-    scratch_block_.assign(static_cast<std::size_t>(n), k_no_block);
+    scratch_block_.assign(n, k_no_block);
     for (std::int32_t i = 0; i < n; ++i) {
       const Node& node = graph_.node(i);
       if (node.op == Op::input || node.op == Op::constant) continue;
@@ -293,7 +293,7 @@ class MemoryPlanner {
   std::size_t take_over(const ValueId& id, std::vector<Block>& blocks) {
     const Node& node = graph_.node(id.node);
     if (is_off(options_, "in_place") || at(life_, id).first != id.node) return k_no_block;
-    const auto& earlier = block_of_[static_cast<std::size_t>(id.node)];  // of this node's results
+    const auto& earlier = block_of_[id.node];  // of this node's results
     for (const ValueId& operand : node.inputs) {
       const ValueId root = view(operand).root;
       const std::size_t block = at(block_of_, root);
@@ -325,15 +325,15 @@ class MemoryPlanner {
     CheckedSize bytes = CheckedSize(body->arena_bytes) *
                         CheckedSize(l.n_states == 0 ? static_cast<std::size_t>(std::max(backend_.lanes, 1)) : 1);
     for (int s = 0; s < l.n_states; ++s)
-      bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[static_cast<std::size_t>(s)]).bytes()));
-    plan_->bodies[static_cast<std::size_t>(i)] = std::move(body);
+      bytes += CheckedSize(2) * CheckedSize(aligned(graph_.type(node.inputs[s]).bytes()));
+    plan_->bodies[i] = std::move(body);
     add_scratch(i, bytes.require(ErrorKind::memory, "plan", "the scan's scratch overflows"), blocks);
   }
 
   // Memory that node i needs while it runs.
   void add_scratch(std::int32_t i, std::size_t bytes, std::vector<Block>& blocks) {
-    plan_->scratch_bytes[static_cast<std::size_t>(i)] = bytes;
-    scratch_block_[static_cast<std::size_t>(i)] = blocks.size();
+    plan_->scratch_bytes[i] = bytes;
+    scratch_block_[i] = blocks.size();
     blocks.push_back({i, i, bytes});
   }
 
@@ -343,8 +343,8 @@ class MemoryPlanner {
       at(plan_->storage, graph_.inputs()[k].value) = {Storage::Place::input, static_cast<std::int32_t>(k), 0, {}};
     for (std::int32_t i = 0; i < n; ++i) {
       if (graph_.node(i).op == Op::constant) at(plan_->storage, {i, 0}) = {Storage::Place::constant, i, 0, {}};
-      if (scratch_block_[static_cast<std::size_t>(i)] != k_no_block)
-        plan_->scratch_offset[static_cast<std::size_t>(i)] = blocks[scratch_block_[static_cast<std::size_t>(i)]].offset;
+      if (scratch_block_[i] != k_no_block)
+        plan_->scratch_offset[i] = blocks[scratch_block_[i]].offset;
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(graph_.node(i).outputs.size()); ++k)
         if (const std::size_t block = at(block_of_, ValueId{i, k}); block != k_no_block)
           at(plan_->storage, {i, k}) = {Storage::Place::arena, 0, blocks[block].offset, {}};

@@ -14,13 +14,12 @@ bool is_dense(const Shape& shape, const Ints& strides) {
   if (strides.empty()) return true;
   const Ints dense = dense_strides(shape);
   for (int i = 0; i < shape.rank(); ++i)
-    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != dense[static_cast<std::size_t>(i)]) return false;
+    if (shape[i] != 1 && strides[i] != dense[i]) return false;
   return true;
 }
 
 bool rows_are_dense(const Shape& shape, const Ints& strides) {
-  const auto r = static_cast<std::size_t>(shape.rank());
-  return r == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
+  return shape.rank() == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
 }
 
 bool takes_strides(const Node& reader, const Shape& shape, const Ints& strides) {
@@ -42,7 +41,7 @@ bool takes_strides(const Node& reader, const Shape& shape, const Ints& strides) 
 // Per-value tables are [node][output].
 template <class Table>
 auto& at(Table& table, const ValueId& id) {
-  return table[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  return table[id.node][id.output];
 }
 
 class ViewFinder {
@@ -85,42 +84,42 @@ class ViewFinder {
     const View& from = at(views_, node.inputs[0]);
     const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
     if (node.op == Op::reshape && is_dense(x, from.strides)) {
-      views_[static_cast<std::size_t>(i)][0] = {from.root, from.start, {}};
+      views_[i][0] = {from.root, from.start, {}};
       return;
     }
     if (!strided_) return;
     View view{from.root, from.start, from.strides.empty() ? dense_strides(x) : from.strides};
     switch (node.op) {
       case Op::slice: {
-        const auto axis = static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"));
+        const auto axis = node.attributes.get<std::int64_t>("axis");
         view.start += node.attributes.get<std::int64_t>("start") * view.strides[axis];
         break;
       }
       case Op::transpose: {
         Ints strides;
         for (const std::int64_t p : node.attributes.get<Ints>("permutation"))
-          strides.push_back(view.strides[static_cast<std::size_t>(p)]);
+          strides.push_back(view.strides[p]);
         view.strides = std::move(strides);
         break;
       }
       case Op::broadcast: {
-        Ints strides(static_cast<std::size_t>(y.rank()), 0);
+        Ints strides(y.rank(), 0);
         const int missing = y.rank() - x.rank();
         for (int d = 0; d < x.rank(); ++d)
-          if (x[d] != 1) strides[static_cast<std::size_t>(d + missing)] = view.strides[static_cast<std::size_t>(d)];
+          if (x[d] != 1) strides[d + missing] = view.strides[d];
         view.strides = std::move(strides);
         break;
       }
       default: return;
     }
     if (!all_take({i, 0}, y, view.strides)) return;
-    views_[static_cast<std::size_t>(i)][0] = std::move(view);
+    views_[i][0] = std::move(view);
   }
 
   // Parts of a concat that their producer can write where the concat wants them.
   void write_views(std::int32_t i) {
     const Node& node = graph_.node(i);
-    const View whole = views_[static_cast<std::size_t>(i)][0];
+    const View whole = views_[i][0];
     const Ints strides = whole.strides.empty() ? dense_strides(node.outputs[0].shape) : whole.strides;
     const auto axis = node.attributes.get<std::int64_t>("axis");
     std::int64_t start = 0;
@@ -130,11 +129,11 @@ class ViewFinder {
       const bool owns = at(views_, part).root == part && !is_viewed(part);
       const bool writes =
           is_elementwise(producer.op) || producer.op == Op::fused ||
-          (producer.op == Op::fused_reduction && rows_per_sum(producer, static_cast<std::size_t>(part.output)) == 0);
+          (producer.op == Op::fused_reduction && rows_per_sum(producer, part.output) == 0);
       const bool row_dense = shape.rank() == 0 || strides.back() == 1 || shape[shape.rank() - 1] == 1;
       const bool once = std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
       if (owns && writes && row_dense && once && all_take(part, shape, strides))
-        at(views_, part) = {whole.root, whole.start + start * strides[static_cast<std::size_t>(axis)], strides};
+        at(views_, part) = {whole.root, whole.start + start * strides[axis], strides};
       start += shape[static_cast<int>(axis)];
     }
   }
@@ -156,10 +155,10 @@ class ViewFinder {
 }  // namespace
 
 Ints dense_strides(const Shape& shape) {
-  Ints strides(static_cast<std::size_t>(shape.rank()));
+  Ints strides(shape.rank());
   std::int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[static_cast<std::size_t>(i)] = stride;
+    strides[i] = stride;
     stride *= shape[i];
   }
   return strides;

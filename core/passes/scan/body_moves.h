@@ -6,9 +6,11 @@
 #include <map>
 #include <vector>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/batch_step.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -22,27 +24,33 @@ class BodyMoves {
   const ScanLayout& layout() const { return layout_; }
   std::size_t n() const { return body_.nodes().size(); }
   const Node& node(std::size_t i) const { return body_.nodes()[i]; }
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
-  bool is_state_output(std::size_t k) const { return k < static_cast<std::size_t>(layout_.n_states); }
+  const Node& node(const ValueId& id) const { return body_.node(id.node); }
+  bool is_state_output(std::size_t k) const { return is_state(layout_, k); }
   Part part(std::size_t i) const { return part_[i]; }
+  Part part(const ValueId& id) const { return part_[id.node]; }
   // False for loops that nothing leaves.
   bool can_move() const;
-  // Whether a node has a batched form; asked of a throw-away graph with operands of the right types.
+  // True if the node has a form for all steps at once.
   bool can_batch(std::size_t i) const;
 
-  // The loop without these nodes, and what they compute for all steps at once.
-  std::vector<Value> rebuild(std::vector<bool> moves);
+  // Emits the loop without these nodes, and the nodes for all steps at once. Returns the results of the scan.
+  std::vector<Value> rebuild(const PerNode<bool>& moves);
 
  private:
+  struct Crossing {
+    std::vector<ValueId> entering, stacked;
+  };
   void classify();
+  Crossing find_crossing() const;
+  std::vector<Value> emit_loop(const std::vector<ValueId>& entering, const std::vector<ValueId>& results);
   Batched outside(const ValueId& id);
-  bool is_outside(const ValueId& id) const { return moves_[index(id)]; }
+  bool is_outside(const ValueId& id) const { return moves_[id.node]; }
 
   const RewriteNode& at_;
   const Graph& body_;
   const ScanLayout layout_;
-  std::vector<Part> part_;
-  std::vector<bool> moves_;
+  PerNode<Part> part_;
+  PerNode<bool> moves_;
   std::map<ValueId, Batched> outside_;
 };
 

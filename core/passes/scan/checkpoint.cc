@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/passes/scan/segments.h"
@@ -55,8 +56,9 @@ std::map<std::int32_t, Pair> find_pairs(const Graph& graph) {
     const Node& node = graph.node(n);
     if (!can_cut(node)) continue;
     const ScanLayout l = scan_layout(node);
-    for (int k = l.n_states; k < l.n_states + l.n_sequences; ++k) {
-      const ValueId id = node.inputs[size_of(k)];
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (scan_role(l, k) != ScanRole::sequence) continue;
+      const ValueId id = node.inputs[k];
       const Node& from = graph.node(id.node);
       if (!can_cut(from) || id.output < scan_layout(from).n_states || readers.at(id).size() != 1) continue;
       const ScanLayout f = scan_layout(from);
@@ -93,43 +95,48 @@ class Cutter {
 
  private:
   struct Forward {
-    std::vector<Value> operands;      // of the target
-    std::vector<Value> checkpoints;   // states before each segment, [n,...]
+    ScanParts parts;                 // of the target
+    std::vector<Value> checkpoints;  // states before each segment, [n,...]
   };
   static std::int64_t length_of(const Node& node) { return segment_steps(scan_layout(node).steps); }
 
-  // One segment of the loop `node` in the body of `outer`: the loop itself, fewer steps.
-  static std::vector<Value> segment(const Node& node, const std::vector<Value>& operands) {
-    Attributes attributes = node.attributes;
-    attributes.set("steps", length_of(node));
-    return scan_body(operands, std::move(attributes), node.body);
+  // A loop over the segments of a loop over steps.
+  static ScanBuilder loop_over_segments(const Node& scan) {
+    const ScanLayout l = scan_layout(scan);
+    return ScanBuilder({{"steps", l.steps / length_of(scan)}, {"reverse", l.reverse}, {"segments", true}});
+  }
+  // One segment of the loop `scan` in the body of the outer loop: the loop itself, fewer steps.
+  static std::vector<Value> segment(const Node& scan, const std::vector<Value>& operands) {
+    ScanParts parts(scan, operands);
+    parts.attributes.set("steps", length_of(scan));
+    return parts.emit(scan.body);
   }
 
   std::vector<Value> forward(const RewriteNode& at, const Pair& pair) {
     const ScanLayout l = scan_layout(at.node);
     const std::int64_t length = length_of(at.node);
     if (length == 0) return {};
-    SegmentLoop outer;
-    std::vector<Value> in = inputs(outer, at, length);
+    const ScanParts parts(at.node, at.operands);
+    ScanBuilder outer = loop_over_segments(at.node);
+    std::vector<Value> in;
+    for (const Value& state : parts.states) in.push_back(outer.state(state));
+    const std::vector<Value> starts = in;
+    add_operands(outer, parts, length, in);
     const auto out = segment(at.node, in);
-    std::vector<std::int32_t> kept;
-    for (std::int32_t k = 0; k < l.n_states; ++k) outer.next_state(out[size_of(k)]);
-    for (std::int32_t k = l.n_states; k < static_cast<std::int32_t>(out.size()); ++k) {
-      if (pair.saved.contains(k)) continue;
-      kept.push_back(k);
-      outer.output(out[size_of(k)]);
-    }
-    for (std::int32_t k = 0; k < l.n_states; ++k) outer.output(in[size_of(k)]);
-    const auto results = outer.finish(l.steps / length, l.reverse, true);
-    std::vector<Value> mine(out.size());
-    std::size_t next = 0;
-    for (std::int32_t k = 0; k < l.n_states; ++k) mine[size_of(k)] = results[next++];
-    for (const std::int32_t k : kept) mine[size_of(k)] = joined_stack(results[next++]);
-    // What is saved is read by the backward loop alone, which will not: something of the type stands there.
-    for (const std::int32_t k : pair.saved) mine[size_of(k)] = filled(at.target, at.node.outputs[size_of(k)], 0);
-    Forward& forward = forwards_[at.id];
-    forward.operands.assign(at.operands.begin(), at.operands.end());
-    forward.checkpoints.assign(results.begin() + static_cast<std::ptrdiff_t>(next), results.end());
+    const auto is_saved = [&](std::size_t k) { return pair.saved.contains(static_cast<std::int32_t>(k)); };
+    std::vector<Value> inner;
+    for (std::size_t k = 0; k < out.size(); ++k)
+      if (!is_saved(k)) inner.push_back(out[k]);
+    inner.insert(inner.end(), starts.begin(), starts.end());
+    const std::vector<Value> results = outer.emit(inner);
+    auto next = results.begin();
+    std::vector<Value> mine;
+    // The backward loop, which alone reads the saved values, is about to recompute them: zeros take their place.
+    for (std::size_t k = 0; k < out.size(); ++k)
+      mine.push_back(is_saved(k)      ? filled(at.target, at.node.outputs[k], 0)
+                     : is_state(l, k) ? *next++
+                                      : joined_stack(*next++));
+    forwards_[at.id] = {parts, {next, results.end()}};
     return mine;
   }
 
@@ -139,31 +146,32 @@ class Cutter {
     const std::int64_t length = length_of(at.node);
     if (length == 0) return {};
     const Forward& made = forwards_.at(pair.forward);
-    const ScanLayout f = scan_layout(forward);
-    SegmentLoop outer;
+    ScanBuilder outer = loop_over_segments(at.node);
     // Inputs first: those of the backward loop, then those of the forward loop.
     std::vector<Value> in(at.operands.size()), again;
     for (std::size_t i = 0; i < in.size(); ++i) {
       const ValueId id = at.node.inputs[i];
-      const bool per_step = i >= size_of(l.n_states) && i < size_of(l.n_states + l.n_sequences);
-      if (per_step && id.node == pair.forward && pair.saved.contains(id.output)) continue;
-      in[i] = i < size_of(l.n_states) ? outer.state(at.operands[i])
-              : per_step              ? outer.input(cut(at.operands[i], length), true)
-                                      : outer.input(at.operands[i], false);
+      const ScanRole role = scan_role(l, i);
+      if (role == ScanRole::sequence && id.node == pair.forward && pair.saved.contains(id.output)) continue;
+      in[i] = role == ScanRole::state      ? outer.state(at.operands[i])
+              : role == ScanRole::sequence ? outer.shared_sequence(cut(at.operands[i], length))
+                                           : outer.shared_constant(at.operands[i]);
     }
-    for (std::size_t i = 0; i < made.operands.size(); ++i)
-      again.push_back(i < size_of(f.n_states)                    ? outer.input(made.checkpoints[i], true)
-                      : i < size_of(f.n_states + f.n_sequences) ? outer.input(cut(made.operands[i], length), true)
-                                                                 : outer.input(made.operands[i], false));
+    for (const Value& states : made.checkpoints) again.push_back(outer.shared_sequence(states));
+    add_operands(outer, made.parts, length, again);
     const auto saved = segment(forward, again);
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (!in[i]) in[i] = saved[size_of(at.node.inputs[i].output)];
-    const auto out = segment(at.node, in);
-    for (std::size_t k = 0; k < out.size(); ++k)
-      k < size_of(l.n_states) ? outer.next_state(out[k]) : outer.output(out[k]);
-    auto results = outer.finish(l.steps / length, l.reverse, true);
-    for (std::size_t k = size_of(l.n_states); k < results.size(); ++k) results[k] = joined_stack(results[k]);
+      if (!in[i]) in[i] = saved[at.node.inputs[i].output];
+    std::vector<Value> results = outer.emit(segment(at.node, in));
+    for (std::size_t k = 0; k < results.size(); ++k)
+      if (!is_state(l, k)) results[k] = joined_stack(results[k]);
     return results;
+  }
+
+  // Adds the sequences and constants of a loop over steps to the loop over segments, and to the operands of a segment.
+  void add_operands(ScanBuilder& outer, const ScanParts& parts, std::int64_t length, std::vector<Value>& segment) {
+    for (const Value& x : parts.sequences) segment.push_back(outer.shared_sequence(cut(x, length)));
+    for (const Value& x : parts.constants) segment.push_back(outer.shared_constant(x));
   }
 
   // [T,...] as [T/L,L,...], the same value each time.
@@ -171,16 +179,6 @@ class Cutter {
     Value& known = cuts_[stack.id()];
     if (!known) known = reshape(stack, stack.shape().with(0, length).inserted(0, stack.shape()[0] / length));
     return known;
-  }
-
-  std::vector<Value> inputs(SegmentLoop& outer, const RewriteNode& at, std::int64_t length) {
-    const ScanLayout l = scan_layout(at.node);
-    std::vector<Value> in;
-    for (std::size_t i = 0; i < at.operands.size(); ++i)
-      in.push_back(i < size_of(l.n_states)                    ? outer.state(at.operands[i])
-                   : i < size_of(l.n_states + l.n_sequences) ? outer.input(cut(at.operands[i], length), true)
-                                                              : outer.input(at.operands[i], false));
-    return in;
   }
 
   const Graph& graph_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
@@ -16,8 +17,6 @@ namespace unroll {
 namespace {
 
 using Index = std::int64_t;
-
-std::size_t index_of(int n) { return static_cast<std::size_t>(n); }
 
 bool can_cut(const Node& node, Index steps) {
   if (node.op != Op::scan || node.attributes.get_or<bool>("segments", false)) return false;
@@ -41,11 +40,11 @@ constexpr int k_deepest = 64;
 class Chunks {
  public:
   Chunks(const Graph& source, Index steps)
-      : source_(source), steps_(steps), uses_(count_uses(source)), from_parts_(source.nodes().size(), false) {}
+      : source_(source), steps_(steps), uses_(count_uses(source)), from_parts_(source) {}
 
   std::vector<Value> operator()(const RewriteNode& at) {
     operands_[at.id].assign(at.operands.begin(), at.operands.end());
-    from_parts_[index_of(at.id)] = is_from_parts(at.node);
+    from_parts_[at.id] = is_from_parts(at.node);
     if (!can_cut(at.node, steps_)) return {};
     return cut(at);
   }
@@ -53,26 +52,28 @@ class Chunks {
  private:
   std::vector<Value> cut(const RewriteNode& at) {
     const ScanLayout l = scan_layout(at.node);
-    const auto n_states = index_of(l.n_states), n_rows = n_states + index_of(l.n_sequences);
-    std::vector<Value> operands(at.operands.begin(), at.operands.end());
+    ScanParts parts(at.node, at.operands);
+    const Value lengths = parts.lengths;
     std::vector<Steps> order;
     for (Index t = 0; t < l.steps; t += steps_) order.push_back({t, std::min(steps_, l.steps - t)});
     if (l.reverse) std::reverse(order.begin(), order.end());
     std::vector<std::vector<Value>> stacks(at.node.outputs.size());  // [output][chunk], in the order of time
     for (const Steps& chunk : order) {
-      for (std::size_t i = n_states; i < n_rows; ++i) operands[i] = part(at.node.inputs[i], at.operands[i], chunk, 0);
-      if (l.has_lengths) operands.back() = at.operands.back() - static_cast<double>(chunk.begin);
-      Attributes attributes = at.node.attributes;
-      attributes.set("steps", chunk.size);
-      const std::vector<Value> results = scan_body(operands, std::move(attributes), at.node.body);
-      std::copy_n(results.begin(), n_states, operands.begin());
-      for (std::size_t k = n_states; k < results.size(); ++k) {
+      for (std::size_t i = 0; i < parts.sequences.size(); ++i) {
+        const std::size_t operand = parts.states.size() + i;
+        parts.sequences[i] = part(at.node.inputs[operand], at.operands[operand], chunk, 0);
+      }
+      if (lengths) parts.lengths = lengths - static_cast<double>(chunk.begin);
+      parts.attributes.set("steps", chunk.size);
+      const std::vector<Value> results = parts.emit(at.node.body);
+      std::copy_n(results.begin(), parts.states.size(), parts.states.begin());
+      for (std::size_t k = parts.states.size(); k < results.size(); ++k) {
         stacks[k].insert(l.reverse ? stacks[k].begin() : stacks[k].end(), results[k]);
         parts_[{at.id, static_cast<std::int32_t>(k)}].emplace(chunk.begin, results[k]);
       }
     }
-    std::vector<Value> results(operands.begin(), operands.begin() + l.n_states);
-    for (std::size_t k = n_states; k < stacks.size(); ++k) results.push_back(concat(stacks[k], 0));
+    std::vector<Value> results = parts.states;
+    for (std::size_t k = results.size(); k < stacks.size(); ++k) results.push_back(concat(stacks[k], 0));
     return results;
   }
 
@@ -115,10 +116,10 @@ class Chunks {
     return reshape(result, shape.with(0, steps.size));
   }
 
-  // Whether the steps of a value are computed from the same steps of loops that are cut. Final states are not.
+  // True if the steps of a value are computed from the same steps of loops that are cut. Final states are not.
   bool comes_from_parts(const ValueId& id) const {
     const Node& node = source_.node(id.node);
-    return from_parts_[index_of(id.node)] && (node.op != Op::scan || id.output >= scan_layout(node).n_states);
+    return from_parts_[id.node] && (node.op != Op::scan || id.output >= scan_layout(node).n_states);
   }
   bool is_from_parts(const Node& node) const {
     if (is_elementwise(node.op))
@@ -130,14 +131,14 @@ class Chunks {
     return product ? comes_from_parts(product->x) : can_cut(node, steps_);
   }
 
-  // Where nobody else reads the product [T*B,N], each row of which is made from a row of x [T,B,K].
+  // The product [T*B,N], if nothing else reads it and each of its rows is made from a row of x [T,B,K].
   std::optional<ProductOfSteps> product_of_steps(const Node& reshaped) const {
     if (reshaped.op != Op::reshape) return {};
     const std::int32_t id = reshaped.inputs[0].node;
     const Node& product = source_.node(id);
     const Shape& shape = reshaped.outputs[0].shape;
     if (product.op != Op::matmul || shape.rank() != 3 || product.attributes.get<bool>("transpose_a")) return {};
-    if (uses_[index_of(id)][0] != 1) return {};
+    if (uses_[{id, 0}] != 1) return {};
     const Node& rows = source_.node(product.inputs[0].node);
     if (rows.op != Op::reshape) return {};
     const Shape &x = source_.type(rows.inputs[0]).shape, &y = product.outputs[0].shape;
@@ -148,10 +149,10 @@ class Chunks {
 
   const Graph& source_;
   Index steps_;
-  std::vector<std::vector<int>> uses_;
+  PerValue<int> uses_;
   std::map<std::int32_t, std::vector<Value>> operands_;  // of nodes of the source, in the target
   std::map<ValueId, std::map<Index, Value>> parts_;      // by their first step
-  std::vector<bool> from_parts_;                         // [node], known for the nodes before this one
+  PerNode<bool> from_parts_;                         // [node], known for the nodes before this one
 };
 
 }  // namespace

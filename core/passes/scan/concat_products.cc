@@ -19,7 +19,7 @@ namespace {
 // The graph a pass works on: a loop's body, or what lies around loops.
 struct Surroundings {
   bool is_body = false;
-  std::size_t n_states = 0, n_varying = 0;  // of a body's inputs: states come first, then what else differs by step
+  int n_states = 0, n_varying = 0;  // of a body's inputs: states come first, then what else differs by step
 };
 
 struct Product {
@@ -49,14 +49,14 @@ struct Group {
 class Concat {
  public:
   Concat(const Graph& graph, const Surroundings& around, const Tuning& tuning)
-      : graph_(graph), around_(around), tuning_(tuning), uses_(count_uses(graph)), fixed_(graph.nodes().size(), true),
-        needs_state_(graph.nodes().size(), false) {
-    for (std::size_t i = 0; i < around.n_varying; ++i) fixed_[index(graph.inputs()[i].value)] = false;
-    for (std::size_t i = 0; i < around.n_states; ++i) needs_state_[index(graph.inputs()[i].value)] = true;
+      : graph_(graph), around_(around), tuning_(tuning), uses_(count_uses(graph)), fixed_(graph, true),
+        needs_state_(graph) {
+    for (int i = 0; i < around.n_varying; ++i) fixed_[graph.inputs()[i].value.node] = false;
+    for (int i = 0; i < around.n_states; ++i) needs_state_[graph.inputs()[i].value.node] = true;
     for (std::size_t n = 0; n < fixed_.size(); ++n)
       for (const ValueId& id : graph.nodes()[n].inputs) {
-        fixed_[n] = fixed_[n] && fixed_[index(id)];
-        needs_state_[n] = needs_state_[n] || needs_state_[index(id)];
+        fixed_[n] = fixed_[n] && fixed_[id.node];
+        needs_state_[n] = needs_state_[n] || needs_state_[id.node];
       }
     units_.of.assign(fixed_.size(), -1);
   }
@@ -80,16 +80,15 @@ class Concat {
   std::shared_ptr<const Graph> result() const {
     if (groups_.empty()) return copy_graph(graph_);
     const EmitUnit emit_unit = [this](const std::vector<int>& members, const Boundary&, Graph&, ValueMap& values) {
-      emit(groups_[static_cast<std::size_t>(units_.of[static_cast<std::size_t>(members[0])])], values);
+      emit(groups_[units_.of[members[0]]], values);
     };
     return with_units(graph_, units_, emit_unit);
   }
 
  private:
-  static std::size_t index(const ValueId& id) { return static_cast<std::size_t>(id.node); }
   const Node& node(int n) const { return graph_.node(n); }
-  bool is_fixed(const ValueId& id) const { return fixed_[index(id)]; }
-  bool used_once(const ValueId& id) const { return uses_[index(id)][static_cast<std::size_t>(id.output)] == 1; }
+  bool is_fixed(const ValueId& id) const { return fixed_[id.node]; }
+  bool used_once(const ValueId& id) const { return uses_[id] == 1; }
 
   // Outside of loops weights are put side by side in every run, and readers other than elementwise ones want whole
   // rows.
@@ -109,7 +108,7 @@ class Concat {
   std::vector<Group> shared(Join join) const {
     std::map<std::tuple<ValueId, bool, bool>, std::vector<int>> found;
     for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
-      if (!is_product(node(n)) || units_.of[static_cast<std::size_t>(n)] >= 0) continue;
+      if (!is_product(node(n)) || units_.of[n] >= 0) continue;
       const ValueId a = node(n).inputs[0], b = node(n).inputs[1];
       const Product p = product_of(node(n));
       if (join == Join::columns ? !is_fixed(b) || (around_.is_body && is_fixed(a)) || !pays(n)
@@ -131,15 +130,15 @@ class Concat {
     const Node& add = node(id.node);
     return add.op == Op::add && graph_.type(add.inputs[0]).shape == shape && graph_.type(add.inputs[1]).shape == shape;
   }
-  // What is added up to make `id`; `members` gets the additions on the way.
-  void leaves(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
-      std::vector<int>& members) const {
+  // Appends the summands of `id` to `found`, and the additions on the way to `members`.
+  void add_summands(const ValueId& id, const Shape& shape, bool is_root, std::vector<ValueId>& found,
+                    std::vector<int>& members) const {
     if (!is_sum(id, shape) || !(is_root || used_once(id))) {
       found.push_back(id);
       return;
     }
     members.push_back(id.node);
-    for (const ValueId& operand : node(id.node).inputs) leaves(operand, shape, false, found, members);
+    for (const ValueId& operand : node(id.node).inputs) add_summands(operand, shape, false, found, members);
   }
   // Sums of products in a loop: of what differs by step with weights.
   std::vector<Group> sums() const {
@@ -150,7 +149,7 @@ class Concat {
       if (node(n).op != Op::add || inner.contains(n)) continue;
       Group group{Join::sum, {}, {}, {}, {n, 0}};
       std::vector<ValueId> found;
-      leaves(group.root, node(n).outputs[0].shape, true, found, group.members);
+      add_summands(group.root, node(n).outputs[0].shape, true, found, group.members);
       inner.insert(group.members.begin(), group.members.end());
       std::map<std::tuple<bool, bool, bool>, std::vector<int>> kinds;
       for (const ValueId& id : found) {
@@ -172,8 +171,8 @@ class Concat {
     }
     return groups;
   }
-  // What needs no state moves before the loop and must stay apart from what does.
-  bool needs_state(const ValueId& id) const { return needs_state_[index(id)]; }
+  // Products that need no state move before the loop, so they stay apart from those that do.
+  bool needs_state(const ValueId& id) const { return needs_state_[id.node]; }
 
   // Sums over rows of values that lie side by side (bias gradients), each once.
   std::vector<Group> reductions() const {
@@ -204,16 +203,16 @@ class Concat {
   void take(Group group) {
     std::sort(group.members.begin(), group.members.end());
     for (const int m : group.members)
-      if (units_.of[static_cast<std::size_t>(m)] >= 0) return;
+      if (units_.of[m] >= 0) return;
     const int unit = static_cast<int>(units_.members.size());
     units_.members.push_back(group.members);
-    for (const int m : group.members) units_.of[static_cast<std::size_t>(m)] = unit;
+    for (const int m : group.members) units_.of[m] = unit;
     if (has_order()) {
       groups_.push_back(std::move(group));
       return;
     }
     units_.members.pop_back();
-    for (const int m : group.members) units_.of[static_cast<std::size_t>(m)] = -1;
+    for (const int m : group.members) units_.of[m] = -1;
   }
   // Units can be put in an order in which each reads earlier ones only.
   bool has_order() const {
@@ -225,7 +224,7 @@ class Concat {
     std::vector<int> waits(n_units + n, 0);
     for (std::size_t i = 0; i < n; ++i)
       for (const ValueId& id : graph_.nodes()[i].inputs)
-        if (const auto from = unit_of(index(id)); from != unit_of(i)) {
+        if (const auto from = unit_of(id.node); from != unit_of(i)) {
           readers[from].push_back(unit_of(i));
           ++waits[unit_of(i)];
         }
@@ -280,8 +279,8 @@ class Concat {
   const Graph& graph_;
   const Surroundings& around_;
   const Tuning& tuning_;
-  std::vector<std::vector<int>> uses_;
-  std::vector<bool> fixed_, needs_state_;  // [node] the same in every step; depends on the states before the step
+  PerValue<int> uses_;
+  PerNode<bool> fixed_, needs_state_;  // [node] the same in every step; depends on the states before the step
   Units units_;
   std::vector<Group> groups_;
 };
@@ -291,11 +290,10 @@ std::shared_ptr<const Graph> concat_in(const Graph& graph, const Surroundings& a
   const auto inner = rewrite(graph, [&tuning, log](const RewriteNode& at) -> std::vector<Value> {
     if (at.node.op != Op::scan) return {};
     const ScanLayout l = scan_layout(at.node);
-    const auto n_states = static_cast<std::size_t>(l.n_states);
     // The steps of a loop without states run side by side: all it reads differs.
-    if (l.steps < tuning.fewest_product_steps || n_states == 0) return {};
+    if (l.steps < tuning.fewest_product_steps || l.n_states == 0) return {};
     const InLoop in_loop(log, at.source, at.node);
-    const Surroundings loop{true, n_states, n_states + static_cast<std::size_t>(l.n_sequences)};
+    const Surroundings loop{true, l.n_states, l.n_states + l.n_sequences};
     return copy_node(at, concat_in(*at.node.body, loop, tuning, log));
   });
   Concat products(*inner, around, tuning);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/lengths/live_rows.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -17,7 +18,7 @@ namespace unroll {
 
 namespace {
 
-// What a state adds in each step: factors are values of the body, stacked over time by the scan.
+// The term that a state adds in each step. Factors are values of the body, stacked over time by the scan.
 struct Term {
   enum class Kind { sum, product, scatter } kind;
   std::vector<ValueId> factors;
@@ -38,12 +39,12 @@ bool is_sum_of_products(const Graph& body, const Node& node) {
 }
 
 // state' = state + term where nothing else reads the state.
-std::optional<Term> find_term(const Graph& body, std::size_t state, const std::vector<std::vector<int>>& uses) {
+std::optional<Term> find_term(const Graph& body, std::size_t state, const PerValue<int>& uses) {
   const ValueId self = body.inputs()[state].value;
   const ValueId next = body.outputs()[state].value;
-  if (uses[static_cast<std::size_t>(self.node)][0] != 1) return std::nullopt;
+  if (uses[self] != 1) return std::nullopt;
   const Node& add = body.node(next.node);
-  if (add.op != Op::add || uses[static_cast<std::size_t>(next.node)][0] != 1) return std::nullopt;
+  if (add.op != Op::add || uses[next] != 1) return std::nullopt;
   const std::size_t mine = add.inputs[0] == self ? 0 : 1;
   if (add.inputs[mine] != self) return std::nullopt;
   ValueId term = add.inputs[1 - mine];
@@ -110,7 +111,7 @@ Value moved(const Graph& body, const Term& term, Value total) {
 
 // Large terms that no other stack needs would go through memory for nothing. A sum over the batch (a layer norm's
 // weight gradient) is made in each step; small summands are reduced after the loop: a sum over rows binds them
-// together. What is as large as the state (the gradient of the keys that every step attends to) stays in the loop.
+// together. A term as large as the state, such as the gradient of the keys of attention, stays in the loop.
 void keep_large_terms(const Graph& body, std::int64_t steps, const Tuning& tuning,
                            std::vector<std::optional<Term>>& terms,
                            const std::function<bool(const ValueId&)>& is_sequence) {
@@ -161,7 +162,7 @@ void sum_whole_stacks(const Graph& body, std::vector<std::optional<Term>>& terms
   }
 }
 
-// What happened to a state that adds up something.
+// Logs the decision about a state that accumulates.
 void note_term(PassLog& log, const Graph& body, std::size_t state, const std::optional<Term>& term, bool large) {
   const ValueId self = body.inputs()[state].value;
   const Node& next = body.node(body.outputs()[state].value.node);
@@ -181,84 +182,116 @@ void note_term(PassLog& log, const Graph& body, std::size_t state, const std::op
   }
 }
 
-// Whether a node of the body depends on a state.
-std::vector<bool> reads_states(const Graph& body, int n_states) {
-  std::vector<bool> reads(body.nodes().size(), false);
+// True for the nodes of the body that depend on a state.
+PerNode<bool> reads_states(const Graph& body, int n_states) {
+  PerNode<bool> reads(body);
   for (int i = 0; i < n_states; ++i)
-    reads[static_cast<std::size_t>(body.inputs()[static_cast<std::size_t>(i)].value.node)] = true;
+    reads[body.inputs()[i].value.node] = true;
   for (std::size_t n = 0; n < reads.size(); ++n)
-    for (const ValueId& id : body.nodes()[n].inputs) reads[n] = reads[n] || reads[static_cast<std::size_t>(id.node)];
+    for (const ValueId& id : body.nodes()[n].inputs) reads[n] = reads[n] || reads[id.node];
   return reads;
 }
 
 // Drops terms in whose factors a state has a part, and those that split_scans leaves in the loop anyway.
 void keep_stateless(const Graph& body, std::vector<std::optional<Term>>& terms) {
-  const std::vector<bool> reads = reads_states(body, static_cast<int>(terms.size()));
+  const PerNode<bool> reads = reads_states(body, static_cast<int>(terms.size()));
   for (auto& t : terms) {
     if (!t) continue;
-    const bool leaves = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
-    if (!leaves || reads[static_cast<std::size_t>(t->node)]) t.reset();
+    const bool moves_out = t->kind == Term::Kind::product || body.node(t->node).op == Op::reduce_sum;
+    if (!moves_out || reads[t->node]) t.reset();
   }
 }
 
 enum class Which : std::uint8_t { stateless, all };
 
-// The scan with the factors of its terms as further outputs; the summed states stay in it, unread, for scan_dce.
-std::vector<Value> defer_states(const RewriteNode& at, Which which, const Tuning& tuning, PassLog* log) {
-  const ScanLayout l = scan_layout(at.node);
-  const Graph& body = *at.node.body;
-  if (l.has_lengths || l.has_reset || l.packed || l.steps == 0) return {};
-  if (at.node.attributes.get_or<bool>("segments", false)) return {};  // stacks would be as large as without segments
-  const auto uses = count_uses(body);
-  const auto n_states = static_cast<std::size_t>(l.n_states);
-  std::vector<std::optional<Term>> terms(n_states);
-  std::vector<ValueId> stacked;  // distinct factors that need a per-step output
-  const auto is_sequence = [&](const ValueId& id) {
-    const auto place = static_cast<std::size_t>(id.node);  // inputs come first in a body made by rewrite
-    return place >= n_states && place < n_states + static_cast<std::size_t>(l.n_sequences);
-  };
-  for (std::size_t i = 0; i < n_states; ++i) terms[i] = find_term(body, i, uses);
-  // Masked loops keep their stacks of rows: a later pass may leave out the rows that are not there.
-  const auto sequences = std::span(at.node.inputs).subspan(n_states, static_cast<std::size_t>(l.n_sequences));
-  const bool masked = std::any_of(sequences.begin(), sequences.end(),
-                                  [&](const ValueId& id) { return mask_of(at.source, id).has_value(); });
-  const std::vector<std::optional<Term>> found = terms;
-  if (which == Which::stateless) keep_stateless(body, terms);
-  else if (!masked) keep_large_terms(body, l.steps, tuning, terms, is_sequence);
-  if (!tuning.sums_in_steps) sum_whole_stacks(body, terms);
-  const InLoop in_loop(log, at.source, at.node);
-  for (std::size_t i = 0; log && i < n_states; ++i)
-    if (terms[i] || which == Which::all) note_term(*log, body, i, terms[i], found[i].has_value());
-  for (std::size_t i = 0; i < n_states; ++i) {
-    if (!terms[i]) continue;
-    for (const ValueId& factor : terms[i]->factors)
-      if (!is_sequence(factor) && std::find(stacked.begin(), stacked.end(), factor) == stacked.end())
-        stacked.push_back(factor);
-  }
-  if (std::none_of(terms.begin(), terms.end(), [](const auto& t) { return t.has_value(); })) return {};
+// The scan with the factors of its terms as further outputs. The summed states stay in it, unread, for scan_dce.
+class Deferral {
+ public:
+  Deferral(const RewriteNode& at, Which which, const Tuning& tuning)
+      : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)), uses_(count_uses(body_)), which_(which),
+        tuning_(tuning) {}
 
-  const auto wider = rewrite(body, [](const RewriteNode&) { return std::vector<Value>{}; }, stacked);
-  const auto outputs = copy_node(at, wider);
-  const std::size_t n_old = body.outputs().size();
-  std::vector<Value> result(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(n_old));
-  for (std::size_t i = 0; i < n_states; ++i) {
-    if (!terms[i]) continue;
-    std::vector<Value> stacks;
-    for (const ValueId& factor : terms[i]->factors) {
-      const auto place = std::find(stacked.begin(), stacked.end(), factor) - stacked.begin();
-      stacks.push_back(is_sequence(factor) ? at.operands[static_cast<std::size_t>(factor.node)]
-                                           : outputs[n_old + static_cast<std::size_t>(place)]);
-    }
-    result[i] = at.operands[i] +
-                reshape(moved(body, *terms[i], sum_over_time(body, *terms[i], stacks)), at.operands[i].shape());
+  std::vector<Value> run(PassLog* log) {
+    if (!can_defer()) return {};
+    find_terms();
+    if (log) note(*log);
+    if (std::ranges::none_of(terms_, [](const auto& term) { return term.has_value(); })) return {};
+    return emit(factors_to_stack());
   }
-  return result;
-}
+
+ private:
+  // Stacks would be as large as without segments.
+  bool can_defer() const {
+    return !layout_.has_lengths && !layout_.has_reset && !layout_.packed && layout_.steps > 0 &&
+           !at_.node.attributes.get_or<bool>("segments", false);
+  }
+  // Inputs come first in a body made by rewrite.
+  bool is_sequence(const ValueId& id) const {
+    return body_.node(id.node).op == Op::input && scan_role(layout_, id.node) == ScanRole::sequence;
+  }
+  // Masked loops keep their stacks of rows: a later pass may leave out the rows that are not there.
+  bool is_masked() const {
+    for (std::size_t i = 0; i < at_.node.inputs.size(); ++i)
+      if (scan_role(layout_, i) == ScanRole::sequence && mask_of(at_.source, at_.node.inputs[i])) return true;
+    return false;
+  }
+
+  void find_terms() {
+    for (std::size_t i = 0; is_state(layout_, i); ++i) terms_.push_back(find_term(body_, i, uses_));
+    found_ = terms_;
+    if (which_ == Which::stateless) keep_stateless(body_, terms_);
+    else if (!is_masked())
+      keep_large_terms(body_, layout_.steps, tuning_, terms_, [this](const ValueId& id) { return is_sequence(id); });
+    if (!tuning_.sums_in_steps) sum_whole_stacks(body_, terms_);
+  }
+  void note(PassLog& log) const {
+    const InLoop in_loop(&log, at_.source, at_.node);
+    for (std::size_t i = 0; i < terms_.size(); ++i)
+      if (terms_[i] || which_ == Which::all) note_term(log, body_, i, terms_[i], found_[i].has_value());
+  }
+
+  // Distinct factors that need a per-step output.
+  std::vector<ValueId> factors_to_stack() const {
+    std::vector<ValueId> stacked;
+    for (const auto& term : terms_) {
+      if (!term) continue;
+      for (const ValueId& factor : term->factors)
+        if (!is_sequence(factor) && std::ranges::count(stacked, factor) == 0) stacked.push_back(factor);
+    }
+    return stacked;
+  }
+
+  std::vector<Value> emit(const std::vector<ValueId>& stacked) const {
+    const auto wider = rewrite(body_, [](const RewriteNode&) { return std::vector<Value>{}; }, stacked);
+    const std::vector<Value> outputs = copy_node(at_, wider);
+    const auto first_stack = outputs.begin() + std::ssize(body_.outputs());
+    std::vector<Value> result(outputs.begin(), first_stack);
+    for (std::size_t i = 0; i < terms_.size(); ++i) {
+      if (!terms_[i]) continue;
+      std::vector<Value> stacks;
+      for (const ValueId& factor : terms_[i]->factors) {
+        const auto place = std::ranges::find(stacked, factor) - stacked.begin();
+        stacks.push_back(is_sequence(factor) ? at_.operands[factor.node] : first_stack[place]);
+      }
+      const Value total = moved(body_, *terms_[i], sum_over_time(body_, *terms_[i], stacks));
+      result[i] = at_.operands[i] + reshape(total, at_.operands[i].shape());
+    }
+    return result;
+  }
+
+  const RewriteNode& at_;
+  const Graph& body_;
+  const ScanLayout layout_;
+  const PerValue<int> uses_;
+  const Which which_;
+  const Tuning& tuning_;
+  std::vector<std::optional<Term>> terms_, found_;  // [state]; found: before the choice
+};
 
 std::shared_ptr<const Graph> defer_in(const Graph& graph, Which which, const Tuning& tuning, PassLog* log) {
   return with_bodies(graph, [&](const Graph& g) -> std::shared_ptr<const Graph> {
     return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? defer_states(at, which, tuning, log) : std::vector<Value>{};
+      return at.node.op == Op::scan ? Deferral(at, which, tuning).run(log) : std::vector<Value>{};
     });
   }, log);
 }

@@ -14,7 +14,7 @@ namespace {
 using Index = std::int64_t;
 
 const Storage& storage_of(const Plan& plan, const ValueId& id) {
-  return plan.storage[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+  return plan.storage[id.node][id.output];
 }
 Index last_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
@@ -27,7 +27,7 @@ bool reduces_rows(const Node& node) {
 }
 bool is_last_axis(const Node& node) { return axis_of(node) == node.outputs[0].shape.rank() - 1; }
 
-// Whether row r of every output depends on row r of states and sequences alone.
+// Checks that row r of every output depends on row r of states and sequences alone.
 class RowCheck {
  public:
   RowCheck(const Graph& body, const ScanForm& form, Index rows)
@@ -37,8 +37,8 @@ class RowCheck {
   bool run() {
     const int n = form_.layout.n_states + form_.layout.n_sequences;
     for (int i = 0; i < n; ++i) {
-      const ValueId id = graph_.inputs()[static_cast<std::size_t>(i)].value;
-      has_rows_[static_cast<std::size_t>(id.node)] = begins_with_rows(graph_.type(id).shape);
+      const ValueId id = graph_.inputs()[i].value;
+      has_rows_[id.node] = begins_with_rows(graph_.type(id).shape);
     }
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i)
       if (!check(i)) return false;
@@ -48,14 +48,14 @@ class RowCheck {
 
  private:
   bool begins_with_rows(const Shape& shape) const { return shape.rank() > 0 && shape[0] == rows_; }
-  bool has(const ValueId& id) const { return has_rows_[static_cast<std::size_t>(id.node)]; }
+  bool has(const ValueId& id) const { return has_rows_[id.node]; }
 
   // Outputs have rows when any operand has.
   bool check(std::int32_t id) {
     const Node& node = graph_.node(id);
     const auto is_row = [&](const ValueId& v) { return has(v); };
     if (node.op == Op::input || std::none_of(node.inputs.begin(), node.inputs.end(), is_row)) return true;
-    has_rows_[static_cast<std::size_t>(id)] = true;
+    has_rows_[id] = true;
     for (std::size_t k = 0; k < node.outputs.size(); ++k)
       if (!begins_with_rows(node.outputs[k].shape) && !is_sum(node, k)) return false;
     if (goes_by_rows(node)) return check_pointwise(node);
@@ -93,7 +93,7 @@ class RowCheck {
 class Builder {
  public:
   Builder(const Plan& plan, std::int32_t scan)
-      : outer_(plan), scan_(scan), body_(*plan.bodies[static_cast<std::size_t>(scan)]), graph_(*body_.graph),
+      : outer_(plan), scan_(scan), body_(*plan.bodies[scan]), graph_(*body_.graph),
         gate_moved_by_(graph_.nodes().size()) {
     form_.layout = scan_layout(plan.graph->node(scan));
   }
@@ -145,7 +145,7 @@ class Builder {
     product.gates = gates.gates;
     if (gates.gates == 1) return;
     for (const std::int32_t id : gates.movement)
-      gate_moved_by_[static_cast<std::size_t>(id)] = Gate{gates.m * gates.units, gates.units};
+      gate_moved_by_[id] = Gate{gates.m * gates.units, gates.units};
   }
 
   // A result that is only another reading of its operand.
@@ -158,14 +158,14 @@ class Builder {
     return to.place != Storage::Place::arena || (to.offset >= from.offset && to.offset < from.offset + bytes);
   }
 
-  // Whether a worker's units of the node's results follow from its units of the operand. Values without units, such as
+  // True if a worker's units of the node's results follow from its units of the operand. Values without units, such as
   // one number per row, are computed by every worker.
   bool reads_own_units(std::int32_t id, std::size_t operand) const {
     const Node& node = graph_.node(id);
     const Shape &shape = graph_.type(node.inputs[operand]).shape, &result = node.outputs[0].shape;
     if (last_of(shape) == 1) return true;
     // Several gates lie with each worker's units side by side; one gate has its units in the last axis.
-    if (const auto& gate = gate_moved_by_[static_cast<std::size_t>(id)]; gate && shape.elements() > gate->elements)
+    if (const auto& gate = gate_moved_by_[id]; gate && shape.elements() > gate->elements)
       return result.elements() > gate->elements || last_of(result) == gate->units;
     if (is_pointwise(node)) return last_of(shape) == last_of(result);
     switch (node.op) {
@@ -191,32 +191,31 @@ class Builder {
     const auto n_states = form_.layout.n_states;
     std::vector<int> stage(graph_.nodes().size(), 0);
     std::vector<bool> computed(graph_.nodes().size(), false);  // in this step, from work or as a view of it
-    std::vector<int> read_by_all(static_cast<std::size_t>(n_states), -1);  // [state] first stage that exchanges it
+    std::vector<int> read_by_all(n_states, -1);  // [state] first stage that exchanges it
     std::vector<int> state_of(graph_.nodes().size(), -1);
     for (int i = 0; i < n_states; ++i)
-      state_of[static_cast<std::size_t>(graph_.inputs()[static_cast<std::size_t>(i)].value.node)] = i;
+      state_of[graph_.inputs()[i].value.node] = i;
     for (std::int32_t id = 0; id < size(); ++id) {
       const Node& node = graph_.node(id);
-      const auto at = static_cast<std::size_t>(id);
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        const auto from = static_cast<std::size_t>(node.inputs[k].node);
+        const std::int32_t from = node.inputs[k].node;
         const bool crosses = !reads_own_units(id, k);
-        stage[at] = std::max(stage[at], stage[from] + (crosses && computed[from] ? 1 : 0));
-        computed[at] = computed[at] || computed[from];
+        stage[id] = std::max(stage[id], stage[from] + (crosses && computed[from] ? 1 : 0));
+        computed[id] = computed[id] || computed[from];
       }
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        const int state = state_of[static_cast<std::size_t>(node.inputs[k].node)];
+        const int state = state_of[node.inputs[k].node];
         if (state < 0 || reads_own_units(id, k)) continue;
-        int& first = read_by_all[static_cast<std::size_t>(state)];
-        first = first < 0 ? stage[at] : std::min(first, stage[at]);
+        int& first = read_by_all[state];
+        first = first < 0 ? stage[id] : std::min(first, stage[id]);
       }
       if (!is_work(node, id)) {
-        if (node.op != Op::input && node.op != Op::constant && state_of[at] < 0 && !node.inputs.empty())
-          state_of[at] = state_of[static_cast<std::size_t>(node.inputs[0].node)];  // a view of a state
+        if (node.op != Op::input && node.op != Op::constant && state_of[id] < 0 && !node.inputs.empty())
+          state_of[id] = state_of[node.inputs[0].node];  // a view of a state
         continue;
       }
-      computed[at] = true;
-      const auto s = static_cast<std::size_t>(stage[at]);
+      computed[id] = true;
+      const auto s = static_cast<std::size_t>(stage[id]);
       form_.stages.resize(std::max(form_.stages.size(), s + 1));
       form_.stages[s].nodes.push_back(id);
     }
@@ -226,11 +225,11 @@ class Builder {
     std::erase_if(form_.stages, [](const ScanForm::Stage& s) { return s.nodes.empty(); });
   }
 
-  // Whether a state that the next step reads by all workers is written after the last barrier before that read.
+  // True if a state that the next step reads by all workers is written after the last barrier before that read.
   bool carried_exchange(const std::vector<int>& stage, const std::vector<int>& read_by_all) const {
     const int last = static_cast<int>(form_.stages.size()) - 1;
     for (std::size_t i = 0; i < read_by_all.size(); ++i) {
-      const int written = stage[static_cast<std::size_t>(graph_.outputs()[i].value.node)];
+      const int written = stage[graph_.outputs()[i].value.node];
       if (read_by_all[i] == 0 && written == last) return true;
     }
     return false;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products that were computed for all steps at once move into the steps of a loop, and so into its segments.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/group/groups.h"
 #include "core/passes/scan/segments.h"
+#include "unroll/ir/ops.h"
 
 namespace unroll {
 
@@ -51,42 +54,46 @@ class ProductsBehind {
 
   void emit(ValueMap& values) const {
     const Node& node = graph_.node(loop_);
-    const auto n_states = size_of(layout_.n_states), n_rows = n_states + size_of(layout_.n_sequences);
-    SegmentLoop loop;
+    ScanBuilder loop({{"steps", layout_.steps}, {"reverse", layout_.reverse}});
     std::vector<Value> in, sums;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Value outer = values.at(node.inputs[i]);
-      in.push_back(i < n_states ? loop.state(outer) : loop.input(outer, i < n_rows));
-    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(add(loop, i, values.at(node.inputs[i])));
     Graph& target = values.at(node.inputs[0]).graph();
     for (const Gradient& g : gradients_) sums.push_back(loop.state(filled(target, graph_.type({g.product, 0}), 0)));
     std::vector<Value> others, weights;
-    for (const Gradient& g : gradients_) others.push_back(loop.input(values.at(g.other), true));
-    for (const Rows& r : rows_) weights.push_back(loop.input(values.at(r.weight), false));
-    const auto out = inline_graph(loop.graph(), *node.body, in);
-    for (std::size_t k = 0; k < n_states; ++k) loop.next_state(out[k]);
+    for (const Gradient& g : gradients_) others.push_back(loop.shared_sequence(values.at(g.other)));
+    for (const Rows& r : rows_) weights.push_back(loop.shared_constant(values.at(r.weight)));
+    const auto out = inline_graph(loop.step(), *node.body, in);
+    std::vector<Value> results(out.begin(), out.begin() + layout_.n_states);
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       const Gradient& g = gradients_[i];
-      const Value mine = out[size_of(g.output)];
-      loop.next_state(sums[i] + (g.first ? matmul(mine, others[i], g.t) : matmul(others[i], mine, g.t)));
+      const Value mine = out[g.output];
+      results.push_back(sums[i] + (g.first ? matmul(mine, others[i], g.t) : matmul(others[i], mine, g.t)));
     }
-    for (std::size_t k = n_states; k < out.size(); ++k)
-      if (!moved_outputs_.contains(static_cast<std::int32_t>(k))) loop.output(out[k]);
+    for (std::size_t k = results.size() - gradients_.size(); k < out.size(); ++k)
+      if (!moved_outputs_.contains(static_cast<std::int32_t>(k))) results.push_back(out[k]);
     for (std::size_t i = 0; i < rows_.size(); ++i)
-      loop.output(matmul(out[size_of(rows_[i].output)], weights[i], rows_[i].t));
-    const auto results = loop.finish(layout_.steps, layout_.reverse, false);
-    std::size_t at = 0;
-    for (std::int32_t k = 0; k < layout_.n_states; ++k) values[{loop_, k}] = results[at++];
-    for (const Gradient& g : gradients_) values[{g.product, 0}] = results[at++];
-    for (std::int32_t k = layout_.n_states; k < static_cast<std::int32_t>(out.size()); ++k)
-      if (!moved_outputs_.contains(k)) values[{loop_, k}] = results[at++];
-    for (const Rows& r : rows_) {
-      const Value stack = results[at++];
-      values[{r.product, 0}] = reshape(stack, graph_.type({r.product, 0}).shape);
-    }
+      results.push_back(matmul(out[rows_[i].output], weights[i], rows_[i].t));
+    take(loop.emit(results), std::ssize(out), values);
   }
 
  private:
+  Value add(ScanBuilder& loop, std::size_t operand, Value outer) const {
+    switch (scan_role(layout_, operand)) {
+      case ScanRole::state: return loop.state(outer);
+      case ScanRole::sequence: return loop.shared_sequence(outer);
+      default: return loop.shared_constant(outer);
+    }
+  }
+  // The results of the new loop stand for those of the old one, and for the products.
+  void take(const std::vector<Value>& results, std::int64_t n_outputs, ValueMap& values) const {
+    auto next = results.begin();
+    for (std::int32_t k = 0; k < layout_.n_states; ++k) values[{loop_, k}] = *next++;
+    for (const Gradient& g : gradients_) values[{g.product, 0}] = *next++;
+    for (std::int32_t k = layout_.n_states; k < n_outputs; ++k)
+      if (!moved_outputs_.contains(k)) values[{loop_, k}] = *next++;
+    for (const Rows& r : rows_) values[{r.product, 0}] = reshape(*next++, graph_.type({r.product, 0}).shape);
+  }
+
   struct Gradient {  // d^T x or x^T d over all steps
     std::int32_t product, output;
     ValueId other;  // [T,B,K]
@@ -108,11 +115,11 @@ class ProductsBehind {
     return rows ? std::optional(node.inputs[0]) : std::nullopt;
   }
   bool depends_on_loop(const ValueId& id) const {
-    std::vector<bool> depends(graph_.nodes().size(), false);
-    depends[size_of(loop_)] = true;
-    for (std::size_t n = size_of(loop_) + 1; n <= size_of(id.node); ++n)
-      for (const ValueId& input : graph_.nodes()[n].inputs) depends[n] = depends[n] || depends[size_of(input.node)];
-    return depends[size_of(id.node)];
+    PerNode<bool> depends(graph_);
+    depends[loop_] = true;
+    for (std::int32_t n = loop_ + 1; n <= id.node; ++n)
+      for (const ValueId& input : graph_.node(n).inputs) depends[n] = depends[n] || depends[input.node];
+    return depends[id.node];
   }
   bool all_readers_move(const ValueId& stack, std::int32_t n) {
     if (graph_.type(stack).shape.rank() != 3) return false;
@@ -170,34 +177,26 @@ class ProductsBehind {
 
 std::vector<Value> products_into_steps(const RewriteNode& at) {
   const ScanLayout l = scan_layout(at.node);
-  const auto n_states = size_of(l.n_states), n_rows = n_states + size_of(l.n_sequences);
-  std::vector<std::optional<RowProduct>> products(at.operands.size());
-  bool any = false;
-  for (std::size_t i = n_states; i < n_rows; ++i) {
-    products[i] = as_row_product(at.operands[i]);
-    any = any || products[i];
+  const ScanParts parts(at.node, at.operands);
+  std::vector<std::optional<RowProduct>> products;
+  std::ranges::transform(parts.sequences, std::back_inserter(products), as_row_product);
+  if (std::ranges::none_of(products, [](const auto& product) { return product.has_value(); })) return {};
+  ScanBuilder loop({{"steps", l.steps}, {"reverse", l.reverse}});
+  std::vector<Value> in;
+  for (const Value& state : parts.states) in.push_back(loop.state(state));
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    if (const auto& p = products[i]) in.push_back(matmul(loop.shared_sequence(p->x), loop.shared_constant(p->w), p->t));
+    else in.push_back(loop.shared_sequence(parts.sequences[i]));
   }
-  if (!any) return {};
-  SegmentLoop loop;
-  std::vector<Value> in(at.operands.size());
-  for (std::size_t i = 0; i < n_states; ++i) in[i] = loop.state(at.operands[i]);
-  std::vector<std::pair<Value, Value>> factors(at.operands.size());  // inputs come before all else
-  for (std::size_t i = n_states; i < in.size(); ++i) {
-    if (products[i]) factors[i] = {loop.input(products[i]->x, true), loop.input(products[i]->w, false)};
-    else in[i] = loop.input(at.operands[i], i < n_rows);
-  }
-  for (std::size_t i = n_states; i < n_rows; ++i)
-    if (products[i]) in[i] = matmul(factors[i].first, factors[i].second, products[i]->t);
-  const auto out = inline_graph(loop.graph(), *at.node.body, in);
-  for (std::size_t k = 0; k < out.size(); ++k) k < n_states ? loop.next_state(out[k]) : loop.output(out[k]);
-  return loop.finish(l.steps, l.reverse, false);
+  for (const Value& constant : parts.constants) in.push_back(loop.shared_constant(constant));
+  return loop.emit(inline_graph(loop.step(), *at.node.body, in));
 }
 
 std::shared_ptr<const Graph> products_behind_into_steps(const Graph& graph, std::int32_t loop) {
   const ProductsBehind products(graph, loop);
   if (products.empty()) return nullptr;
-  Units units{{products.members()}, std::vector<int>(graph.nodes().size(), -1)};
-  for (const int m : units.members[0]) units.of[size_of(m)] = 0;
+  Units units{{products.members()}, PerNode<int>(graph, -1)};
+  for (const int m : units.members[0]) units.of[m] = 0;
   return with_units(graph, units, [&](const std::vector<int>&, const Boundary&, Graph&, ValueMap& values) {
     products.emit(values);
   });

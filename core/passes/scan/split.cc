@@ -69,7 +69,7 @@ class BodySplit : private BodyMoves {
   }
 
   void find_before() {
-    std::vector<bool> can(n(), false), worth(n(), false);  // worth: gains, or follows on what does
+    PerNode<bool> can(n(), false), worth(n(), false);  // worth: gains, or follows on what does
     for (std::size_t i = 0; i < n(); ++i) {
       if (node(i).op == Op::input) {
         can[i] = part(i) != Part::core;
@@ -79,67 +79,68 @@ class BodySplit : private BodyMoves {
       can[i] = part(i) == Part::invariant ? op_info(node(i).op).kind != OpKind::body : can_batch(i);
       worth[i] = gains_at(i) || (part(i) == Part::invariant && op_info(node(i).op).kind != OpKind::source);
       for (const ValueId& id : node(i).inputs) {
-        can[i] = can[i] && can[index(id)];
-        worth[i] = worth[i] || worth[index(id)];
+        can[i] = can[i] && can[id.node];
+        worth[i] = worth[i] || worth[id.node];
       }
     }
-    const std::vector<bool> crosses = choose_crossing(can);
-    std::vector<bool> feeds_loop(n(), false);  // something inside needs it
+    const PerNode<bool> crosses = choose_crossing(can);
+    PerNode<bool> feeds_loop(n(), false);  // something inside needs it
     for (std::size_t i = n(); i-- > 0;) {
       const bool outside = can[i] && node(i).op != Op::input;
       const bool invariant = part(i) == Part::invariant;
       moves_[i] = outside && worth[i] && (invariant || gains_at(i) || crosses[i] || !feeds_loop[i]);
       for (const ValueId& id : node(i).inputs)
-        feeds_loop[index(id)] = feeds_loop[index(id)] || feeds_loop[i] || !can[i];
+        feeds_loop[id.node] = feeds_loop[id.node] || feeds_loop[i] || !can[i];
     }
     move_unread(can, worth);
   }
-  // What nothing inside reads, because its readers have left, leaves too: a saved value that they are computed from.
-  void move_unread(const std::vector<bool>& can, const std::vector<bool>& worth) {
-    std::vector<bool> read(n(), false);
-    for (std::size_t k = 0; is_state_output(k); ++k) read[index(body().outputs()[k].value)] = true;
+  // A node whose readers have all left the loop leaves too, such as a saved value that they are computed from.
+  void move_unread(const PerNode<bool>& can, const PerNode<bool>& worth) {
+    PerNode<bool> read(n(), false);
+    for (std::size_t k = 0; is_state_output(k); ++k) read[body().outputs()[k].value.node] = true;
     for (std::size_t i = n(); i-- > 0;) {
       moves_[i] = moves_[i] || (can[i] && worth[i] && !read[i] && node(i).op != Op::input);
-      for (const ValueId& id : node(i).inputs) read[index(id)] = read[index(id)] || !moves_[i];
+      for (const ValueId& id : node(i).inputs) read[id.node] = read[id.node] || !moves_[i];
     }
   }
 
   // The values that enter the loop when the fewest bytes do, as nodes.
-  std::vector<bool> choose_crossing(const std::vector<bool>& can) const {
+  PerNode<bool> choose_crossing(const PerNode<bool>& can) const {
     std::vector<ValueId> used, available;
     for (std::size_t i = 0; i < n(); ++i)
       for (const ValueId& id : node(i).inputs)
-        if (!can[i] && can[index(id)]) used.push_back(id);
+        if (!can[i] && can[id.node]) used.push_back(id);
     for (std::size_t k = 0; is_state_output(k); ++k)
-      if (can[index(body().outputs()[k].value)]) used.push_back(body().outputs()[k].value);
+      if (can[body().outputs()[k].value.node]) used.push_back(body().outputs()[k].value);
     for (std::size_t i = 0; i < n(); ++i)
       for (std::int32_t k = 0; k < static_cast<std::int32_t>(node(i).outputs.size()); ++k)
         if (part(i) == Part::invariant || (can[i] && node(i).op == Op::input))
           available.push_back({static_cast<std::int32_t>(i), k});
-    std::vector<bool> crosses(n(), false);
+    PerNode<bool> crosses(n(), false);
     const auto stays = [this](const Node& node) { return !gains(body(), node, layout().steps, tuning_); };
-    for (const ValueId& id : choose_saved(body(), used, available, stays)) crosses[index(id)] = true;
+    for (const ValueId& id : choose_saved(body(), used, available, stays)) crosses[id.node] = true;
     return crosses;
   }
 
   void find_after() {
-    std::vector<bool> sinks(n(), true);  // every reader is outside after the loop
-    std::vector<bool> leads(n(), false);  // some reader after it gains
+    after_.assign(n(), false);
+    PerNode<bool> sinks(n(), true);  // every reader is outside after the loop
+    PerNode<bool> leads(n(), false);  // some reader after it gains
     for (std::size_t i = n(); i-- > 0;) {
       const bool after = part(i) == Part::after && sinks[i] && can_batch(i);
       const bool gain = after && (gains_at(i) || leads[i]);
       for (const ValueId& id : node(i).inputs) {
-        sinks[index(id)] = sinks[index(id)] && after;
-        if (gain) leads[index(id)] = true;
+        sinks[id.node] = sinks[id.node] && after;
+        if (gain) leads[id.node] = true;
       }
-      after_[static_cast<std::int32_t>(i)] = after;
+      after_[i] = after;
     }
     // From the first gaining node on, everything up to the outputs moves with it.
-    std::vector<bool> downstream(n(), false);
+    PerNode<bool> downstream(n(), false);
     for (std::size_t i = 0; i < n(); ++i) {
-      downstream[i] = after_[static_cast<std::int32_t>(i)] && gains_at(i);
+      downstream[i] = after_[i] && gains_at(i);
       for (const ValueId& id : node(i).inputs)
-        downstream[i] = downstream[i] || (after_[static_cast<std::int32_t>(i)] && downstream[index(id)]);
+        downstream[i] = downstream[i] || (after_[i] && downstream[id.node]);
       moves_[i] = moves_[i] || downstream[i];
     }
   }
@@ -147,8 +148,8 @@ class BodySplit : private BodyMoves {
   const RewriteNode& at_;
   const Tuning& tuning_;
   PassLog* const log_;
-  std::vector<bool> moves_;
-  std::map<std::int32_t, bool> after_;
+  PerNode<bool> moves_;
+  PerNode<bool> after_;
 };
 
 }  // namespace

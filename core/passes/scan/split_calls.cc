@@ -44,7 +44,7 @@ class CallSplit : private BodyMoves {
     if (node(i).op != Op::concat) return is_elementwise(node(i).op) || node(i).op == Op::pad;
     // Elementwise pieces are written where they belong (views.cc).
     return std::any_of(node(i).inputs.begin(), node(i).inputs.end(),
-                       [&](const ValueId& id) { return !is_elementwise(node(index(id)).op); });
+                       [&](const ValueId& id) { return !is_elementwise(node(id).op); });
   }
   bool is_free(std::size_t i) const { return op_info(node(i).op).kind == OpKind::move && !is_call(i); }
   std::size_t bytes_of(std::size_t i) const { return node(i).outputs[0].bytes(); }
@@ -54,7 +54,7 @@ class CallSplit : private BodyMoves {
     NodeSets rows_alike(n());
     for (std::size_t i = 0; i < n(); ++i)
       for (const ValueId& id : node(i).inputs) {
-        const std::size_t from = index(id);
+        const std::int32_t from = id.node;
         const auto fuses = [&](std::size_t k) {  // slices sink below elementwise ops (sink_slices.cc)
           return is_elementwise(node(k).op) || node(k).op == Op::slice;
         };
@@ -64,15 +64,15 @@ class CallSplit : private BodyMoves {
             leading_axes(node(i).outputs[0].shape) == leading_axes(body().type(id).shape))
           rows_alike.join(static_cast<int>(from), static_cast<int>(i));
       }
-    std::vector<bool> reduces(n(), false);  // [set of rows_alike]
-    const auto set_of = [&](std::size_t i) { return static_cast<std::size_t>(rows_alike.root(static_cast<int>(i))); };
+    PerNode<bool> reduces(n(), false);  // [set of rows_alike]
+    const auto set_of = [&](std::size_t i) { return rows_alike.root(static_cast<int>(i)); };
     for (std::size_t i = 0; i < n(); ++i)
       if (op_info(node(i).op).kind == OpKind::reduce) reduces[set_of(i)] = true;
     with_core_.assign(n(), false);
     for (std::size_t i = 0; i < n(); ++i)
       if (part(i) == Part::core || !(is_call(i) || is_free(i)) || reduces[set_of(i)]) with_core_[group(i)] = true;
   }
-  std::size_t group(std::size_t i) { return static_cast<std::size_t>(sets_.root(static_cast<int>(i))); }
+  int group(std::size_t i) { return sets_.root(static_cast<int>(i)); }
 
   // can_: a node that may move, with everything that it needs before the loop.
   void find_can() {
@@ -84,18 +84,18 @@ class CallSplit : private BodyMoves {
       }
       can_[i] = part(i) != Part::core && !with_core_[group(i)] && can_batch(i);
       for (const ValueId& id : node(i).inputs)
-        can_[i] = can_[i] && (part(i) == Part::after || can_[index(id)]);
+        can_[i] = can_[i] && (part(i) == Part::after || can_[id.node]);
     }
   }
 
   // From the last node back, so that all readers of a node are known.
   void find_moves() {
     moves_.assign(n(), false);
-    std::vector<bool> read(n(), false);  // in the loop
-    std::vector<bool> stacked(n(), false);  // for all steps, anyway
+    PerNode<bool> read(n(), false);  // in the loop
+    PerNode<bool> stacked(n(), false);  // for all steps, anyway
     const auto outputs = body().outputs();
     for (std::size_t k = 0; k < outputs.size(); ++k)
-      (is_state_output(k) ? read : stacked)[index(outputs[k].value)] = true;
+      (is_state_output(k) ? read : stacked)[outputs[k].value.node] = true;
     for (std::size_t i = n(); i-- > 0;) {
       const bool moved = can_[i] && node(i).op != Op::input && part(i) != Part::invariant;
       if (moved && part(i) == Part::before)
@@ -103,32 +103,32 @@ class CallSplit : private BodyMoves {
       else if (moved && !read[i])
         moves_[i] = new_stack_bytes(i, stacked) <= bytes_of(i);
       for (const ValueId& id : node(i).inputs)
-        (moves_[i] ? stacked : read)[index(id)] = true;
+        (moves_[i] ? stacked : read)[id.node] = true;
     }
   }
-  // Of operands that only a moved node needs for all steps.
-  std::size_t new_stack_bytes(std::size_t i, const std::vector<bool>& stacked) const {
+  // Bytes of the operands that only this node needs for all steps.
+  std::size_t new_stack_bytes(std::size_t i, const PerNode<bool>& stacked) const {
     std::size_t bytes = 0;
     for (const ValueId& id : node(i).inputs)
-      if (part(index(id)) >= Part::core && !stacked[index(id)]) bytes += body().type(id).bytes();
+      if (part(id) >= Part::core && !stacked[id.node]) bytes += body().type(id).bytes();
     return bytes;
   }
 
   // Half a group outside would be a call there and one in the loop. True: something stays that was to move.
   bool keep_groups_whole() {
-    std::vector<bool> stays(n(), false);  // [group]
+    PerNode<bool> stays(n(), false);  // [group]
     for (std::size_t i = 0; i < n(); ++i)
       if (is_call(i) && !moves_[i] && part(i) != Part::invariant) stays[group(i)] = true;
     bool changed = false;
-    std::vector<bool> read(n(), false);
-    for (std::size_t k = 0; is_state_output(k); ++k) read[index(body().outputs()[k].value)] = true;
+    PerNode<bool> read(n(), false);
+    for (std::size_t k = 0; is_state_output(k); ++k) read[body().outputs()[k].value.node] = true;
     for (std::size_t i = n(); i-- > 0;) {
       const bool left_behind = part(i) == Part::after && read[i];
       if (moves_[i] && (left_behind || (is_call(i) && stays[group(i)]))) {
         moves_[i] = false;
         changed = true;
       }
-      for (const ValueId& id : node(i).inputs) read[index(id)] = read[index(id)] || !moves_[i];
+      for (const ValueId& id : node(i).inputs) read[id.node] = read[id.node] || !moves_[i];
     }
     return changed;
   }
@@ -136,8 +136,8 @@ class CallSplit : private BodyMoves {
   const RewriteNode& at_;
   PassLog* const log_;
   NodeSets sets_;
-  std::vector<bool> with_core_;  // [group] a state depends on it and it on a state, or something in it cannot leave
-  std::vector<bool> can_, moves_;
+  PerNode<bool> with_core_;  // [group] a state depends on it and it on a state, or something in it cannot leave
+  PerNode<bool> can_, moves_;
 };
 
 }  // namespace

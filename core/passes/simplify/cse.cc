@@ -4,11 +4,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "core/ir/graph_hash.h"
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
@@ -99,32 +101,35 @@ std::shared_ptr<const Graph> join_bodies(const Graph& a, const Graph& b) {
 
 struct Merged {
   std::shared_ptr<const Graph> body;  // next states, then the distinct outputs of all
-  std::vector<std::vector<int>> at;   // [scan of the class][its output] -> output of the merged scan
+  std::vector<std::vector<std::size_t>> at;  // [scan of the class][its output] -> output of the merged scan
 };
 
 // Adds one more scan to a class; false when its states evolve differently.
-bool join(Merged& merged, const Node& scan, int n_states) {
+bool join(Merged& merged, const Node& scan) {
+  const ScanLayout layout = scan_layout(scan);
   const auto joined = join_bodies(*merged.body, *scan.body);
   const auto outputs = joined->outputs();
   const std::size_t n_old = merged.body->outputs().size(), n_new = scan.body->outputs().size();
-  for (int i = 0; i < n_states; ++i)
-    if (outputs[static_cast<std::size_t>(i)].value != outputs[n_old + static_cast<std::size_t>(i)].value) return false;
+  for (std::size_t i = 0; is_state(layout, i); ++i)
+    if (outputs[i].value != outputs[n_old + i].value) return false;
   auto body = std::make_shared<Graph>();
   std::vector<Value> inputs;
   for (const NamedValue& input : joined->inputs()) inputs.push_back(body->input(input.name, joined->type(input.value)));
   const auto values = inline_graph(*body, *joined, inputs);
-  std::vector<int> where;
-  std::vector<Value> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n_old));
+  std::vector<std::size_t> places;
+  std::vector<Value> kept(values.begin(), values.end() - std::ssize(scan.body->outputs()));
   for (std::size_t i = 0; i < n_new; ++i) {
-    const auto begin = kept.begin() + (i < static_cast<std::size_t>(n_states) ? 0 : n_states);
-    auto found = i < static_cast<std::size_t>(n_states) ? kept.begin() + static_cast<std::ptrdiff_t>(i)
-                                                        : std::find(begin, kept.end(), values[n_old + i]);
-    if (found == kept.end()) found = kept.insert(kept.end(), values[n_old + i]);
-    where.push_back(static_cast<int>(found - kept.begin()));
+    std::size_t place = i;
+    if (!is_state(layout, i)) {
+      for (place = 0; place < kept.size(); ++place)
+        if (!is_state(layout, place) && kept[place] == values[n_old + i]) break;
+      if (place == kept.size()) kept.push_back(values[n_old + i]);
+    }
+    places.push_back(place);
   }
   for (std::size_t i = 0; i < kept.size(); ++i) body->output("out" + std::to_string(i), kept[i]);
   merged.body = std::move(body);
-  merged.at.push_back(std::move(where));
+  merged.at.push_back(std::move(places));
   return true;
 }
 
@@ -143,13 +148,13 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
     candidates.reserve(n);  // pointers into it stay valid
     Merged* home = nullptr;
     for (Merged& candidate : candidates)
-      if (join(candidate, node, scan_layout(node).n_states)) {
+      if (join(candidate, node)) {
         home = &candidate;
         break;
       }
     if (!home) {
-      std::vector<int> all(node.body->outputs().size());
-      for (std::size_t k = 0; k < all.size(); ++k) all[k] = static_cast<int>(k);
+      std::vector<std::size_t> all(node.body->outputs().size());
+      std::iota(all.begin(), all.end(), 0);
       candidates.push_back({node.body, {all}});
       home = &candidates.back();
     }
@@ -169,7 +174,7 @@ std::shared_ptr<const Graph> merge(const Graph& graph, PassLog* log) {
                  "their states are equal in every step");
     }
     std::vector<Value> mine;
-    for (const int k : home->at[place]) mine.push_back(outputs[static_cast<std::size_t>(k)]);
+    for (const std::size_t k : home->at[place]) mine.push_back(outputs[k]);
     return mine;
   });
 }

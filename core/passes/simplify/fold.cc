@@ -24,12 +24,12 @@ Value operand_of(const Value& x, std::size_t i) { return x.graph().value(x.node(
 // The other operand when one of a commutative pair is a splat of `neutral`.
 Value drop_neutral(const RewriteNode& at, double neutral) {
   for (const int i : {0, 1})
-    if (is_splat_of(at.operands[static_cast<std::size_t>(i)], neutral))
-      return as_output(at, at.operands[static_cast<std::size_t>(1 - i)]);
+    if (is_splat_of(at.operands[i], neutral))
+      return as_output(at, at.operands[1 - i]);
   return {};
 }
 bool is_read_once(const Graph& graph, const ValueId& id) {
-  return count_uses(graph)[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)] == 1;
+  return count_uses(graph)[id] == 1;
 }
 // The sum of two tables of added rows (the gradient of an embedding that is read twice) is one of all rows: it is
 // written once.
@@ -109,7 +109,7 @@ Value fold_transpose(const RewriteNode& at) {
   Value x = at.operands[0];
   if (node_of(x).op == Op::transpose) {
     const Ints& inner = node_of(x).attributes.get<Ints>("permutation");
-    for (std::int64_t& p : permutation) p = inner[static_cast<std::size_t>(p)];
+    for (std::int64_t& p : permutation) p = inner[p];
     x = operand_of(x, 0);
   }
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
@@ -194,8 +194,8 @@ Value fold_matmul(const RewriteNode& at) {
     if (node_of(operands[i]).op != Op::transpose) continue;
     const Ints& p = node_of(operands[i]).attributes.get<Ints>("permutation");
     const std::int64_t r = static_cast<std::int64_t>(p.size());
-    bool swaps = p[static_cast<std::size_t>(r - 1)] == r - 2 && p[static_cast<std::size_t>(r - 2)] == r - 1;
-    for (std::int64_t k = 0; k < r - 2; ++k) swaps &= p[static_cast<std::size_t>(k)] == k;
+    bool swaps = p[r - 1] == r - 2 && p[r - 2] == r - 1;
+    for (std::int64_t k = 0; k < r - 2; ++k) swaps &= p[k] == k;
     if (!swaps) continue;
     *flags[i] = !*flags[i];
     operands[i] = operand_of(operands[i], 0);

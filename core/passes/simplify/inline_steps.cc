@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces one-step scans by their bodies, and binds constants into loops, so that later passes and backends see them.
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
@@ -12,13 +13,12 @@ namespace {
 std::vector<Value> inline_step(const RewriteNode& at) {
   const ScanLayout l = scan_layout(at.node);
   if (l.steps != 1 || l.has_lengths || l.has_reset || l.packed) return {};
-  const auto n_states = static_cast<std::size_t>(l.n_states);
-  const auto n_rows = n_states + static_cast<std::size_t>(l.n_sequences);
   std::vector<Value> inputs(at.operands.begin(), at.operands.end());
-  for (std::size_t i = n_states; i < n_rows; ++i) inputs[i] = reshape(inputs[i], inputs[i].shape().removed(0));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (scan_role(l, i) == ScanRole::sequence) inputs[i] = reshape(inputs[i], inputs[i].shape().removed(0));
   std::vector<Value> outputs = inline_graph(at.target, *at.node.body, inputs);
-  for (std::size_t k = n_states; k < outputs.size(); ++k)
-    outputs[k] = reshape(outputs[k], outputs[k].shape().inserted(0, 1));
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (!is_state(l, k)) outputs[k] = reshape(outputs[k], outputs[k].shape().inserted(0, 1));
   return outputs;
 }
 
@@ -26,25 +26,21 @@ bool is_constant(const Value& value) { return value.node().op == Op::constant; }
 
 // Operands that are constants of the graph become constants of the body.
 std::vector<Value> bind_constants_of(const RewriteNode& at) {
-  const ScanLayout l = scan_layout(at.node);
-  const auto first = static_cast<std::size_t>(l.n_states + l.n_sequences);
-  const auto end = first + static_cast<std::size_t>(l.n_constants);
-  auto body = std::make_shared<Graph>();
-  std::vector<Value> operands, inputs;
-  for (std::size_t i = 0; i < at.operands.size(); ++i) {
-    const Value& operand = at.operands[i];
-    const bool bound = i >= first && i < end && is_constant(operand);
-    if (!bound) operands.push_back(operand);
-    if (i >= end) continue;  // lengths and reset are no inputs of the body
-    const NamedValue& input = at.node.body->inputs()[i];
-    inputs.push_back(bound ? Value() : body->input(input.name, at.node.body->type(input.value)));
+  const ScanLayout layout = scan_layout(at.node);
+  const Graph& body = *at.node.body;
+  ScanBuilder loop(ScanParts(at.node, at.operands));
+  std::vector<Value> inputs;
+  std::vector<std::size_t> bound;
+  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+    const ScanRole role = scan_role(layout, i);
+    const bool binds = role == ScanRole::constant && is_constant(at.operands[i]);
+    if (binds) bound.push_back(i);
+    inputs.push_back(binds ? Value() : loop.add(role, at.operands[i], body.type(body.inputs()[i].value)));
   }
-  if (operands.size() == at.operands.size()) return {};
-  for (std::size_t i = first; i < end; ++i)
-    if (!inputs[i]) inputs[i] = body->append(Op::constant, {}, at.operands[i].node().attributes)[0];
-  const std::vector<Value> outputs = inline_graph(*body, *at.node.body, inputs);
-  for (std::size_t k = 0; k < outputs.size(); ++k) body->output(at.node.body->outputs()[k].name, outputs[k]);
-  return at.target.append(Op::scan, operands, at.node.attributes, std::move(body));
+  if (bound.empty()) return {};
+  for (const std::size_t i : bound)
+    inputs[i] = loop.step().append_one(Op::constant, {}, at.operands[i].node().attributes);
+  return loop.emit(inline_graph(loop.step(), body, inputs));
 }
 
 }  // namespace

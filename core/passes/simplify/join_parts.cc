@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
@@ -22,11 +23,11 @@ Value whole_of(const Value& part) {
   return part.graph().value(node.inputs[0]);
 }
 
-// Positions in `values`, from `begin` to `end`, of the slices that make up one value together; by that value.
-std::map<ValueId, std::vector<std::size_t>> find_parts(const std::vector<Value>& values, std::size_t begin,
-                                                       std::size_t end) {
-  std::map<ValueId, std::vector<std::size_t>> parts;
-  for (std::size_t i = begin; i < end; ++i)
+// Positions in `values`, from `begin` on, of the slices that make up one value together; by that value.
+using Slices = std::map<ValueId, std::vector<std::size_t>>;
+Slices find_parts(const std::vector<Value>& values, std::size_t begin) {
+  Slices parts;
+  for (std::size_t i = begin; i < values.size(); ++i)
     if (const Value whole = whole_of(values[i])) parts[whole.id()].push_back(i);
   const auto before = [&](std::size_t a, std::size_t b) {
     return start_of(values[a].node()) < start_of(values[b].node());
@@ -47,72 +48,74 @@ std::map<ValueId, std::vector<std::size_t>> find_parts(const std::vector<Value>&
   return parts;
 }
 
-std::vector<Value> join(const RewriteNode& at) {
-  const ScanLayout l = scan_layout(at.node);
-  const auto n_states = static_cast<std::size_t>(l.n_states);
-  const auto n_data = n_states + static_cast<std::size_t>(l.n_sequences);
-  const std::vector<Value> operands(at.operands.begin(), at.operands.end());
-  const auto taken = find_parts(operands, n_states, n_data);
-  // The new body's inputs: states, sequences that stay, whole ones, constants. `seen` is what the old body sees.
-  Graph inner;
-  std::vector<Value> seen(at.node.body->inputs().size()), outer;
-  const auto take = [&](std::size_t i) {
-    const NamedValue& input = at.node.body->inputs()[i];
-    seen[i] = inner.input(input.name, at.node.body->type(input.value));
-    outer.push_back(operands[i]);
-  };
-  const auto is_part = [&](std::size_t i) {
-    const Value whole = i < n_states ? Value{} : whole_of(operands[i]);
-    return whole && taken.contains(whole.id());
-  };
-  for (std::size_t i = 0; i < n_data; ++i)
-    if (!is_part(i)) take(i);
-  for (const auto& [id, parts] : taken) {
-    const Value whole = at.target.value(id);
-    outer.push_back(whole);
-    const Value input = inner.input("whole" + std::to_string(outer.size()), {whole.dtype(), whole.shape().removed(0)});
-    for (const std::size_t i : parts)
-      seen[i] = slice(input, input.rank() - 1, start_of(operands[i].node()), size_of(operands[i].node()));
-  }
-  const auto n_sequences = static_cast<std::int64_t>(outer.size() - n_states);
-  for (std::size_t i = n_data; i < seen.size(); ++i) take(i);
-  outer.insert(outer.end(), operands.begin() + static_cast<std::ptrdiff_t>(seen.size()), operands.end());
-
-  const std::vector<Value> results = inline_graph(inner, *at.node.body, seen);
-  const auto stacked = find_parts(results, n_states, results.size());
-  if (taken.empty() && stacked.empty()) return {};
-  std::vector<std::size_t> place(results.size(), results.size());  // among the new outputs
-  std::size_t n_outputs = 0;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    const Value whole = k < n_states ? Value{} : whole_of(results[k]);
-    if (whole && stacked.contains(whole.id())) continue;
-    inner.output(at.node.body->outputs()[k].name, results[k]);
-    place[k] = n_outputs++;
-  }
-  for (const auto& [id, parts] : stacked) {
-    inner.output("whole" + std::to_string(n_outputs), inner.value(id));
-    for (const std::size_t k : parts) place[k] = n_outputs;
-    ++n_outputs;
-  }
-  Attributes attributes = at.node.attributes;
-  attributes.set("sequences", n_sequences);
-  const auto values = at.target.append(Op::scan, outer, std::move(attributes), drop_dead(inner));
-  std::vector<Value> all;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    const Value value = values[place[k]];
-    const bool part = value.shape() != at.node.outputs[k].shape;
-    all.push_back(part ? slice(value, value.rank() - 1, start_of(results[k].node()), size_of(results[k].node()))
-                       : value);
-  }
-  return all;
+Value same_slice(Value whole, const Node& part) {
+  return slice(whole, whole.rank() - 1, start_of(part), size_of(part));
 }
+
+class JoinedLoop {
+ public:
+  explicit JoinedLoop(const RewriteNode& at)
+      : body_(*at.node.body), parts_(at.node, at.operands), n_states_(parts_.states.size()), loop_(parts_),
+        target_(at.target) {}
+
+  // Empty if the loop reads and stacks no value in parts.
+  std::vector<Value> run() {
+    const Slices read = find_parts(parts_.sequences, 0);
+    const std::vector<Value> results = inline_graph(loop_.step(), body_, inputs(read));
+    const Slices stacked = find_parts(results, n_states_);
+    if (read.empty() && stacked.empty()) return {};
+    std::vector<std::size_t> place(results.size());  // among the results of the new loop
+    std::vector<Value> wholes;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (k >= n_states_ && is_part(stacked, results[k])) continue;
+      place[k] = wholes.size();
+      wholes.push_back(results[k]);
+    }
+    for (const auto& [id, parts] : stacked) {
+      for (const std::size_t k : parts) place[k] = wholes.size();
+      wholes.push_back(loop_.step().value(id));
+    }
+    const std::vector<Value> values = loop_.emit(wholes);
+    std::vector<Value> all;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const Value value = values[place[k]];
+      all.push_back(wholes[place[k]] == results[k] ? value : same_slice(value, results[k].node()));
+    }
+    return all;
+  }
+
+ private:
+  static bool is_part(const Slices& slices, const Value& value) {
+    const Value whole = whole_of(value);
+    return whole && slices.contains(whole.id());
+  }
+
+  // The inputs of the body: slices of the whole sequences in `read`, all else as before.
+  std::vector<Value> inputs(const Slices& read) {
+    std::vector<Value> in;
+    for (const Value& state : parts_.states) in.push_back(loop_.state(state));
+    for (const Value& x : parts_.sequences) in.push_back(is_part(read, x) ? Value() : loop_.sequence(x));
+    for (const Value& constant : parts_.constants) in.push_back(loop_.constant(constant));
+    for (const auto& [id, parts] : read) {
+      const Value whole = loop_.sequence(target_.value(id));
+      for (const std::size_t i : parts) in[n_states_ + i] = same_slice(whole, parts_.sequences[i].node());
+    }
+    return in;
+  }
+
+  const Graph& body_;
+  const ScanParts parts_;
+  const std::size_t n_states_;
+  ScanBuilder loop_;
+  Graph& target_;
+};
 
 }  // namespace
 
 std::shared_ptr<const Graph> join_parts(const Graph& graph) {
   return with_bodies(graph, [](const Graph& g) {
     return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan && !scan_layout(at.node).packed ? join(at) : std::vector<Value>{};
+      return at.node.op == Op::scan && !scan_layout(at.node).packed ? JoinedLoop(at).run() : std::vector<Value>{};
     });
   });
 }

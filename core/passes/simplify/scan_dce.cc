@@ -2,9 +2,12 @@
 // Dead-code elimination in scans: drops values that neither a used output nor a live state needs, and stacks that are
 // part of a wider stack.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "core/autodiff/transplant.h"
+#include "core/ir/ops/scan_parts.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "unroll/ir/ops.h"
@@ -13,49 +16,22 @@ namespace unroll {
 
 namespace {
 
-// Nodes of `body` that the outputs marked in `wanted` need.
-std::vector<bool> reach(const Graph& body, const std::vector<bool>& wanted) {
-  std::vector<bool> live(body.nodes().size(), false);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) live[static_cast<std::size_t>(body.outputs()[i].value.node)] = true;
-  for (std::size_t i = live.size(); i-- > 0;)
-    if (live[i])
-      for (const ValueId& id : body.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
-  return live;
-}
-
 // The same body with only the marked inputs and outputs.
 std::shared_ptr<const Graph> cut(const Graph& body, const std::vector<bool>& inputs, const std::vector<bool>& outputs) {
-  Graph marked;
-  std::vector<Value> all;
-  for (const NamedValue& input : body.inputs()) all.push_back(marked.input(input.name, body.type(input.value)));
-  const auto values = inline_graph(marked, body, all);
   auto result = std::make_shared<Graph>();
-  std::vector<std::vector<Value>> map(marked.nodes().size());
+  std::map<ValueId, Value> given;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i]) map[i] = {result->input(body.inputs()[i].name, all[i].type())};  // inputs are the first nodes
-  std::vector<bool> live(marked.nodes().size(), false);
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) live[static_cast<std::size_t>(values[i].id().node)] = true;
-  for (std::size_t i = live.size(); i-- > 0;)
-    if (live[i])
-      for (const ValueId& id : marked.nodes()[i].inputs) live[static_cast<std::size_t>(id.node)] = true;
-  const auto at = [&](const ValueId& id) {
-    return map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  };
-  for (std::size_t i = inputs.size(); i < live.size(); ++i) {
-    if (!live[i]) continue;
-    const Node& node = marked.nodes()[i];
-    std::vector<Value> operands;
-    for (const ValueId& id : node.inputs) operands.push_back(at(id));
-    map[i] = result->append_copy(marked, node, operands);
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) result->output(body.outputs()[i].name, at(values[i].id()));
+    if (const auto& [name, value] = body.inputs()[i]; inputs[i]) given[value] = result->input(name, body.type(value));
+  std::vector<ValueId> wanted;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (outputs[k]) wanted.push_back(body.outputs()[k].value);
+  const std::vector<Value> copies = transplant(*result, body, wanted, std::move(given));
+  for (std::size_t k = 0, next = 0; k < outputs.size(); ++k)
+    if (outputs[k]) result->output(body.outputs()[k].name, copies[next++]);
   return result;
 }
 
-// Whether products alone read output k of a scan, as rows: they take a part of wider rows as it lies.
+// True if only products read output k of a scan, as rows. A product reads a part of wider rows in place.
 bool only_products_read(const Graph& graph, std::int32_t scan, std::int32_t k) {
   std::set<ValueId> values{{scan, k}};
   for (std::int32_t n = scan + 1; n < static_cast<std::int32_t>(graph.nodes().size()); ++n)
@@ -70,7 +46,7 @@ bool only_products_read(const Graph& graph, std::int32_t scan, std::int32_t k) {
       [&](const NamedValue& output) { return values.contains(output.value); });
 }
 
-// Where a per-step output lies in another one that is a concat.
+// A per-step output that is a part of another one, which is a concat.
 struct Within {
   std::size_t output;
   int axis;  // of the stack
@@ -93,64 +69,91 @@ std::optional<Within> find_within(const RewriteNode& at, std::size_t i, std::siz
   return std::nullopt;
 }
 
-std::vector<Value> prune(const RewriteNode& at, const std::vector<int>& uses) {
-  const ScanLayout l = scan_layout(at.node);
-  const Graph& body = *at.node.body;
-  const auto n_states = static_cast<std::size_t>(l.n_states);
-  const auto n_data = n_states + static_cast<std::size_t>(l.n_sequences + l.n_constants);
-  std::vector<bool> outputs(uses.size());
-  std::vector<std::size_t> same(uses.size());  // per-step outputs of one value are stacked once
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    same[i] = i;
-    for (std::size_t k = n_states; k < i && same[i] == i; ++k)
-      if (body.outputs()[k].value == body.outputs()[i].value) same[i] = k;
-    if (uses[i] > 0) outputs[same[i]] = true;
+class DeadScanParts {
+ public:
+  DeadScanParts(const RewriteNode& at, const std::vector<int>& uses)
+      : at_(at), body_(*at.node.body), layout_(scan_layout(at.node)), same_(uses.size()), within_(uses.size()),
+        outputs_(uses.size()), inputs_(body_.inputs().size()) {
+    merge_equal_stacks(uses);
+    if (!layout_.packed) drop_parts_of_stacks();
+    keep_needed();
   }
-  std::vector<std::optional<Within>> within(uses.size());
-  for (std::size_t i = n_states; i < uses.size() && !l.packed; ++i) {
-    if (!outputs[i]) continue;
-    within[i] = find_within(at, i, n_states);
-    if (!within[i]) continue;
-    within[i]->output = same[within[i]->output];
-    if (outputs[within[i]->output]) outputs[i] = false;
-    else within[i].reset();
+
+  // The scan without its dead parts; empty if it has none.
+  std::vector<Value> run() const {
+    const auto all = [](const std::vector<bool>& flags) { return std::ranges::count(flags, false) == 0; };
+    if (all(inputs_) && all(outputs_)) return {};
+    ScanParts parts(at_.node, at_.operands);
+    std::size_t next = 0;
+    for (auto* list : {&parts.states, &parts.sequences, &parts.constants}) {
+      std::vector<Value> kept;
+      for (const Value& operand : *list)
+        if (inputs_[next++]) kept.push_back(operand);
+      *list = std::move(kept);
+    }
+    if (parts.operands().empty()) return {};
+    return spread(parts.emit(cut(body_, inputs_, outputs_)));
   }
-  std::vector<bool> inputs(n_data, false);
-  for (bool grown = true; grown;) {  // a state that is read keeps its next value alive
-    grown = false;
-    const std::vector<bool> live = reach(body, outputs);
-    for (std::size_t i = 0; i < n_data; ++i) inputs[i] = live[static_cast<std::size_t>(body.inputs()[i].value.node)];
-    for (std::size_t i = 0; i < n_states; ++i) {
-      inputs[i] = inputs[i] || outputs[i];
-      if (inputs[i] && !outputs[i]) outputs[i] = grown = true;
+
+ private:
+  std::size_t n_states() const { return static_cast<std::size_t>(layout_.n_states); }
+
+  // Per-step outputs of one value are stacked once.
+  void merge_equal_stacks(const std::vector<int>& uses) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      same_[i] = i;
+      for (std::size_t k = n_states(); k < i && same_[i] == i; ++k)
+        if (body_.outputs()[k].value == body_.outputs()[i].value) same_[i] = k;
+      if (uses[i] > 0) outputs_[same_[i]] = true;
     }
   }
-  std::vector<Value> operands;
-  std::int64_t states = 0, sequences = 0;
-  bool all = true;
-  for (std::size_t i = 0; i < at.operands.size(); ++i) {
-    const bool kept = i >= n_data || inputs[i];
-    all &= kept;
-    if (!kept) continue;
-    operands.push_back(at.operands[i]);
-    states += i < n_states;
-    sequences += i >= n_states && i < n_states + static_cast<std::size_t>(l.n_sequences);
+  void drop_parts_of_stacks() {
+    for (std::size_t i = n_states(); i < outputs_.size(); ++i) {
+      if (!outputs_[i]) continue;
+      within_[i] = find_within(at_, i, n_states());
+      if (!within_[i]) continue;
+      within_[i]->output = same_[within_[i]->output];
+      if (outputs_[within_[i]->output]) outputs_[i] = false;
+      else within_[i].reset();
+    }
   }
-  for (const bool kept : outputs) all &= kept;
-  if (all || operands.empty()) return {};
-  Attributes attributes = at.node.attributes;
-  attributes.set("states", states);
-  attributes.set("sequences", sequences);
-  const auto values = at.target.append(Op::scan, operands, std::move(attributes), cut(body, inputs, outputs));
-  std::vector<Value> result(outputs.size());
-  for (std::size_t i = 0, k = 0; i < outputs.size(); ++i)
-    if (outputs[i]) result[i] = values[k++];
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (within[i]) result[i] = slice(result[within[i]->output], within[i]->axis, within[i]->start, within[i]->size);
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (same[i] != i) result[i] = result[same[i]];
-  return result;
-}
+  // A state that is read keeps its next value alive, which may read other states.
+  void keep_needed() {
+    std::vector<ValueId> all_inputs;
+    for (const NamedValue& input : body_.inputs()) all_inputs.push_back(input.value);
+    for (bool grown = true; grown;) {
+      grown = false;
+      std::vector<ValueId> wanted;
+      for (std::size_t k = 0; k < outputs_.size(); ++k)
+        if (outputs_[k]) wanted.push_back(body_.outputs()[k].value);
+      const std::vector<ValueId> read = frontier(body_, wanted, all_inputs);
+      for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = std::ranges::count(read, all_inputs[i]) > 0;
+      for (std::size_t i = 0; i < n_states(); ++i) {
+        inputs_[i] = inputs_[i] || outputs_[i];
+        if (inputs_[i] && !outputs_[i]) outputs_[i] = grown = true;
+      }
+    }
+  }
+
+  // Values for all results of the scan, made from those that are left.
+  std::vector<Value> spread(const std::vector<Value>& values) const {
+    std::vector<Value> result(outputs_.size());
+    for (std::size_t i = 0, k = 0; i < outputs_.size(); ++i)
+      if (outputs_[i]) result[i] = values[k++];
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (const auto& part = within_[i]) result[i] = slice(result[part->output], part->axis, part->start, part->size);
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (same_[i] != i) result[i] = result[same_[i]];
+    return result;
+  }
+
+  const RewriteNode& at_;
+  const Graph& body_;
+  const ScanLayout layout_;
+  std::vector<std::size_t> same_;              // [output] the first output with the same value
+  std::vector<std::optional<Within>> within_;  // [output]
+  std::vector<bool> outputs_, inputs_;         // of the body: those that stay
+};
 
 }  // namespace
 
@@ -159,7 +162,7 @@ std::shared_ptr<const Graph> scan_dce(const Graph& graph) {
   const auto pruned = [](const Graph& g) {
     const auto uses = count_uses(g);
     return rewrite(g, [&](const RewriteNode& at) -> std::vector<Value> {
-      return at.node.op == Op::scan ? prune(at, uses[static_cast<std::size_t>(at.id)]) : std::vector<Value>{};
+      return at.node.op == Op::scan ? DeadScanParts(at, uses.of_node(at.id)).run() : std::vector<Value>{};
     });
   }(graph);
   return rewrite(*pruned, [](const RewriteNode& at) -> std::vector<Value> {

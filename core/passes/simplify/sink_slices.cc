@@ -21,8 +21,8 @@ std::vector<bool> only_sliced(const Graph& graph) {
   std::vector<bool> sliced(nodes.size(), false), other(nodes.size(), false);
   for (const Node& node : nodes)
     for (const ValueId& id : node.inputs)
-      (node.op == Op::slice ? sliced : other)[static_cast<std::size_t>(id.node)] = true;
-  for (const NamedValue& output : graph.outputs()) other[static_cast<std::size_t>(output.value.node)] = true;
+      (node.op == Op::slice ? sliced : other)[id.node] = true;
+  for (const NamedValue& output : graph.outputs()) other[output.value.node] = true;
   for (std::size_t i = 0; i < nodes.size(); ++i) sliced[i] = sliced[i] && !other[i] && is_elementwise(nodes[i].op);
   return sliced;
 }
@@ -35,7 +35,7 @@ Value slice_operand(Value x, const Shape& result, std::int64_t axis, std::int64_
 
 std::shared_ptr<const Graph> sink(const Graph& graph, const std::vector<bool>& candidates) {
   return rewrite(graph, [&](const RewriteNode& at) -> std::vector<Value> {
-    if (at.node.op != Op::slice || !candidates[static_cast<std::size_t>(at.node.inputs[0].node)]) return {};
+    if (at.node.op != Op::slice || !candidates[at.node.inputs[0].node]) return {};
     const Node whole = at.operands[0].node();  // a copy: appending moves the nodes
     const auto axis = at.node.attributes.get<std::int64_t>("axis");
     std::vector<Value> operands;
@@ -95,7 +95,7 @@ std::shared_ptr<const Graph> raise_reshapes(const Graph& graph) {
     return rewrite(g, [](const RewriteNode& at) -> std::vector<Value> {
       const int k = is_elementwise(at.node.op) ? reshaped_operand(at) : -1;
       if (k < 0) return {};
-      const Value x = at.target.value(at.operands[static_cast<std::size_t>(k)].node().inputs[0]);
+      const Value x = at.target.value(at.operands[k].node().inputs[0]);
       std::vector<Value> operands;
       for (std::size_t i = 0; i < at.operands.size(); ++i)
         operands.push_back(static_cast<int>(i) == k ? x : reshape(at.operands[i], x.shape()));

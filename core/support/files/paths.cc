@@ -34,7 +34,7 @@ PathKind kind_of_path(const std::string& path, ErrorKind on_failure) {
 std::optional<std::size_t> size_of_file(const std::string& path) {
   struct stat status {};
   if (!inspect(path, status, ErrorKind::input_file)) return std::nullopt;
-  return static_cast<std::size_t>(status.st_size);
+  return status.st_size;
 }
 
 std::string absolute_path(const std::string& path) {

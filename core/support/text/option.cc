@@ -73,7 +73,14 @@ std::string detail::word_at(std::string_view words, std::size_t index) {
 
 std::size_t detail::index_of_word(std::string_view words, std::string_view word) {
   const std::vector<std::string_view> all = words_in(words);
-  return static_cast<std::size_t>(std::ranges::find(all, word) - all.begin());
+  return std::ranges::find(all, word) - all.begin();
+}
+
+std::size_t detail::require_word(std::string_view words, std::string_view word, std::string_view key) {
+  const OptionValue value = std::string(word);
+  const std::string rule = broken_rule(one_of(words), value);
+  if (!rule.empty()) throw Error(ErrorKind::usage, "options", std::string(key) + " is " + value_text(value), rule);
+  return index_of_word(words, word);
 }
 
 }  // namespace unroll

@@ -19,17 +19,15 @@ DataCheck checked(const std::function<void(DataChecker&)>& check) {
 DataRows::DataRows(const RecordFile& file, SplitRows rows)
     : file_(file),
       rows_(std::move(rows)),
-      splits_(static_cast<std::size_t>(file.size()), Split::train),
+      splits_(file.size(), Split::train),
       lines_(file.line_numbers()) {
   for (const Split split : {Split::validation, Split::test})
-    for (const std::int64_t row : rows_[static_cast<std::size_t>(split)])
-      splits_[static_cast<std::size_t>(row)] = split;
+    for (const std::int64_t row : rows_[split]) splits_[row] = split;
 }
 
 void DataRows::for_each(const std::function<void(const Row&)>& take) const {
   file_.for_each([&](std::int64_t record, std::string_view text) {
-    const auto r = static_cast<std::size_t>(record);
-    take({text, splits_[r], lines_[r]});
+    take({text, splits_[record], lines_[record]});
   });
 }
 

@@ -18,8 +18,6 @@ DataCheck checked(const std::function<void(DataChecker&)>& check);
 // The rows of a task by split, from the records indexed in `file`.
 class DataRows {
  public:
-  DataRows(const RecordFile& file, const SplitSource& validation, const SplitSource& test, std::uint64_t seed)
-      : DataRows(file, split_rows(file, validation, test, seed)) {}
   DataRows(const RecordFile& file, SplitRows rows);
   struct Row {
     std::string_view record;

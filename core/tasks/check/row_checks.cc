@@ -81,7 +81,7 @@ void DataChecker::duplicates(const std::vector<CheckedRow>& rows) {
       first += (first.empty() ? "" : ", ") + std::to_string(row.line);
     }
     if (all == 0) continue;
-    const std::string name(k_split_names[static_cast<std::size_t>(split)]);
+    const std::string name(k_split_names[split]);
     figure("duplicates in " + name, share(n, all));
     if (share(n, all) > k_many_duplicates)
       warn("duplicates", percent(share(n, all)) + " of the " + name +
@@ -105,8 +105,8 @@ void DataChecker::vocabulary(const BySplit& tokens, std::int64_t size, const std
   }
 }
 
-void DataChecker::labels(const std::map<std::string, std::array<std::int64_t, 3>>& counts) {
-  std::array<std::int64_t, 3> all{};
+void DataChecker::labels(const LabelCounts& counts) {
+  PerSplit<std::int64_t> all{};
   for (const auto& [label, n] : counts)
     for (std::size_t split = 0; split < all.size(); ++split) all[split] += n[split];
   figure("labels", static_cast<double>(counts.size()));

@@ -2,20 +2,18 @@
 // Checks shared by the kinds of data: rows with lengths in three splits.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/data/batch/per_split.h"
 #include "core/data/batch/records.h"
 #include "unroll/data/data_check.h"
 #include "unroll/train/trainer.h"
 
 namespace unroll {
-
-inline constexpr std::array<std::string_view, 3> k_split_names = {"training", "validation", "test"};  // by Split
 
 struct CheckedRow {
   std::uint64_t content = 0;  // content_of(): equal rows are duplicates
@@ -26,6 +24,8 @@ struct CheckedRow {
 
 // A 64-bit hash. A billion rows have a false duplicate with probability 1/37.
 std::uint64_t content_of(std::string_view text);
+
+using LabelCounts = std::map<std::string, PerSplit<std::int64_t>>;
 
 class DataChecker {
  public:
@@ -47,11 +47,11 @@ class DataChecker {
   struct Known {
     std::int64_t known = 0, unknown = 0;
   };
-  using BySplit = std::array<Known, 3>;
+  using BySplit = PerSplit<Known>;
   // Reports tokens by split, and the vocabulary size.
   void vocabulary(const BySplit& tokens, std::int64_t size, const std::string& prefix = {});
   // Reports counts by label and split.
-  void labels(const std::map<std::string, std::array<std::int64_t, 3>>& counts);
+  void labels(const LabelCounts& counts);
   // Reports the warnings of Task::warnings().
   void format(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) warn("format", warning);

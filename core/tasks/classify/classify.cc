@@ -19,8 +19,6 @@ namespace unroll {
 
 namespace {
 
-constexpr std::size_t k_max_classes = 65536;
-
 // Numbers of rows whose label is a word for a missing value, by word.
 using WordLabels = std::map<std::string, std::int64_t, std::less<>>;
 
@@ -39,7 +37,7 @@ class ClassNames {
   // False if there are too many classes.
   bool add(const std::string& name) {
     names_.insert(name);
-    return names_.size() <= k_max_classes;
+    return std::ssize(names_) <= k_max_classes;
   }
   // True if there are names besides these words, and all of them are numbers.
   bool are_numbers_but(const WordLabels& words) const {
@@ -57,15 +55,6 @@ class ClassNames {
  private:
   std::set<std::string> names_;
 };
-
-// Returns the class names of a model; "0", "1", ... for models without names.
-std::vector<std::string> class_names_of(const Metadata& fitted) {
-  if (fitted.contains("labels")) return get_list(fitted, "labels");
-  std::vector<std::string> names;
-  const std::int64_t n = get_integer(fitted, "classes");
-  for (std::int64_t k = 0; k < std::min<std::int64_t>(n, k_max_classes); ++k) names.push_back(std::to_string(k));
-  return names;
-}
 
 class Classify : public Task, public TableRows {
  public:
@@ -95,7 +84,7 @@ class Classify : public Task, public TableRows {
     Tensor labels(DType::i32, {batch_rows(split, index)});
     Batch result;
     result.inputs.emplace("x", inputs(split, seed, epoch, index, [&](std::int64_t b, std::string_view record) {
-                            labels.values<std::int32_t>()[static_cast<std::size_t>(b)] = label_in(record);
+                            labels.values<std::int32_t>()[b] = label_in(record);
                           }));
     result.inputs.emplace("labels", std::move(labels));
     return result;
@@ -116,8 +105,7 @@ class Classify : public Task, public TableRows {
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (rows(split).empty()) return {};
     std::vector<std::int64_t> count(class_names_.size());
-    for_each_record(Split::train,
-                    [&](std::string_view record) { ++count[static_cast<std::size_t>(label_in(record))]; });
+    for_each_record(Split::train, [&](std::string_view record) { ++count[label_in(record)]; });
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
     std::vector<std::int32_t> labels;
     for_each_record(split, [&](std::string_view record) { labels.push_back(label_in(record)); });
@@ -171,7 +159,7 @@ class Classify : public Task, public TableRows {
     if (at == class_numbers_.end()) file().refuse_changed();
     return at->second;
   }
-  std::int64_t n_classes() const { return static_cast<std::int64_t>(class_names_.size()); }
+  std::int64_t n_classes() const { return std::ssize(class_names_); }
 
   ClassifyOptions options_;
   WordLabels words_;
@@ -187,13 +175,11 @@ std::shared_ptr<const Task> make_classify(const ClassifyOptions& options, DataSo
 }
 
 DataCheck check_data(const ClassifyOptions& options, DataSource from, const std::string& name) {
-  std::map<std::string, std::array<std::int64_t, 3>> labels;
+  LabelCounts labels;
   const std::string column[] = {options.label};
   return check_table_rows(
       options, column, from.file, name,
-      [&](std::span<const std::string> targets, Split split) {
-        ++labels[std::string(trimmed(targets[0]))][static_cast<std::size_t>(split)];
-      },
+      [&](std::span<const std::string> targets, Split split) { ++labels[std::string(trimmed(targets[0]))][split]; },
       [&](DataChecker& checker) {
         checker.labels(labels);
         WordLabels words;

@@ -10,34 +10,18 @@ namespace unroll {
 namespace {
 
 constexpr std::string_view k_classifier = "Classifier";
-constexpr std::int64_t k_most_classes = 65536;
-
-// Returns the labels of a model. Models with numeric classes have no names.
-std::vector<std::string> labels_of(const Metadata& metadata) {
-  std::vector<std::string> labels;
-  if (metadata.contains("labels")) {
-    labels = get_list(metadata, "labels");
-    if (labels.empty()) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
-    return labels;
-  }
-  const std::int64_t classes = get_integer(metadata, "classes");
-  if (classes < 1 || classes > k_most_classes)
-    throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
-  for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
-  return labels;
-}
 
 }  // namespace
 
 struct Classifier::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
-      : labels(labels_of(metadata)), rows(metadata, parameters, backend, k_classifier,
-                                          static_cast<std::int64_t>(labels.size()), softmax) {}
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
+      : labels(class_names_of(metadata)), rows(metadata, parameters, backend, k_classifier,
+                                          std::ssize(labels), softmax) {}
   std::vector<std::string> labels;
   RowPredictor rows;
 };
 
-Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Classifier::Classifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "classify", k_classifier);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }

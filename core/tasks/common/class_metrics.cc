@@ -40,7 +40,7 @@ Value add_class_metrics(TaskGraph& task, Value predicted, Value labels, const Cl
 
 std::map<std::string, double> class_metrics(std::span<const std::int32_t> predicted,
                                             std::span<const std::int32_t> labels, const ClassSet& classes) {
-  std::vector<double> twice_hits(static_cast<std::size_t>(classes.size)), both(twice_hits.size());
+  std::vector<double> twice_hits(classes.size), both(twice_hits.size());
   double count = 0, hits = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= classes.size) continue;
@@ -48,11 +48,10 @@ std::map<std::string, double> class_metrics(std::span<const std::int32_t> predic
     ++count;
     hits += hit;
     if (labels[i] != classes.outside) {
-      ++both[static_cast<std::size_t>(labels[i])];
-      twice_hits[static_cast<std::size_t>(labels[i])] += hit ? 2 : 0;
+      ++both[labels[i]];
+      twice_hits[labels[i]] += hit ? 2 : 0;
     }
-    if (predicted[i] != classes.outside && predicted[i] >= 0 && predicted[i] < classes.size)
-      ++both[static_cast<std::size_t>(predicted[i])];
+    if (predicted[i] != classes.outside && predicted[i] >= 0 && predicted[i] < classes.size) ++both[predicted[i]];
   }
   std::map<std::string, double> metrics;
   if (count > 0) metrics["accuracy"] = hits / count;

@@ -35,8 +35,7 @@ std::vector<ScoredLabel> ranked(std::span<const float> probabilities, const std:
                                 std::int64_t top_k) {
   std::vector<std::size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t count =
-      top_k > 0 ? std::min(static_cast<std::size_t>(top_k), order.size()) : order.size();
+  const std::size_t count = top_k > 0 ? std::min<std::size_t>(top_k, order.size()) : order.size();
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
                     [&](std::size_t a, std::size_t b) {
                       return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;

@@ -28,7 +28,7 @@ inline std::int64_t prediction_rows(std::int64_t elements, std::int64_t most_ele
 // batch.
 template <class F>
 void for_each_batch(std::span<const std::size_t> items, std::int64_t rows, const F& run) {
-  const auto most = static_cast<std::size_t>(rows);
+  const std::size_t most = rows;
   for (std::size_t at = 0; at < items.size(); at += most) {
     const auto part = items.subspan(at, std::min(most, items.size() - at));
     run(part, part.size() == 1 ? 1 : rows);

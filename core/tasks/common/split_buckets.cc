@@ -6,10 +6,10 @@
 namespace unroll {
 
 SplitBuckets::SplitBuckets(SplitRows rows, std::span<const Buckets::Lengths> lengths, const BatchSize& size) {
-  for (std::vector<std::int64_t>& of_split : rows) {
+  for (std::size_t split = 0; split < rows.size(); ++split) {
     std::vector<Buckets::Lengths> list;
-    for (const std::int64_t row : of_split) list.push_back(lengths[static_cast<std::size_t>(row)]);
-    parts_.push_back({std::move(of_split), Buckets(std::move(list), size)});
+    for (const std::int64_t row : rows[split]) list.push_back(lengths[row]);
+    parts_[split] = {std::move(rows[split]), Buckets(std::move(list), size)};
   }
 }
 
@@ -17,15 +17,14 @@ SplitBuckets::Chosen SplitBuckets::choose(Split split, std::uint64_t seed, std::
                                           std::int64_t index) const {
   const Part& p = part(split);
   Buckets::Rows found = split == Split::train ? p.buckets.shuffled(seed, epoch, index) : p.buckets.sorted(index);
-  for (std::int64_t& row : found.rows) row = p.rows[static_cast<std::size_t>(row)];
+  for (std::int64_t& row : found.rows) row = p.rows[row];
   return {std::move(found.rows), found.padded, p.buckets.batch_at(found.padded)};
 }
 
 void put_column(Tensor& ids, std::int64_t b, std::span<const std::int32_t> values, std::int64_t from) {
   const auto to = ids.values<std::int32_t>();
-  const auto B = static_cast<std::size_t>(ids.shape()[1]);
-  for (std::size_t t = 0; t < values.size(); ++t)
-    to[(t + static_cast<std::size_t>(from)) * B + static_cast<std::size_t>(b)] = values[t];
+  const std::size_t B = ids.shape()[1];
+  for (std::size_t t = 0; t < values.size(); ++t) to[(t + from) * B + b] = values[t];
 }
 
 void put_row(Tensor& ids, std::int64_t b, std::span<const std::int32_t> values) {

@@ -2,6 +2,7 @@
 // Sequences of a text task: splits, batches of similar length in each split, and filled batch tensors.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,8 @@ class SplitBuckets {
     std::vector<std::int64_t> rows;
     Buckets buckets;  // of indices into rows
   };
-  const Part& part(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
-  std::vector<Part> parts_;  // by split
+  const Part& part(Split split) const { return *parts_[split]; }
+  PerSplit<std::optional<Part>> parts_;
 };
 
 // A label of padding.

@@ -85,12 +85,11 @@ void put_scales(Metadata& m, std::span<const SeriesScales> series) {
 std::vector<SeriesScales> get_scales(const Metadata& m) {
   const std::int64_t n_series = count_of(m, "series"), horizon = count_of(m, "horizon");
   std::vector<SeriesScales> series;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(n_series); ++s) {
+  for (std::int64_t s = 0; s < n_series; ++s) {
     SeriesScales& scales = series.emplace_back();
     const std::string column = series_key(s) + "column";
     if (n_series > 1 || m.contains(column)) scales.column = get_text(m, column);
-    for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
-      scales.ahead.push_back(scale_of(m, scale_key(s, h)));
+    for (std::int64_t h = 0; h < horizon; ++h) scales.ahead.push_back(scale_of(m, scale_key(s, h)));
   }
   return series;
 }
@@ -132,10 +131,10 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.bias"] = std::string(1, o.bias ? '1' : '0');
   m["model.dropout"] = exact_text(o.dropout);
   m["model.projection"] = std::to_string(o.projection);
-  m["model.nonlinearity"] = o.nonlinearity;
+  m["model.nonlinearity"] = word_of(o.nonlinearity);
   m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');
   m["model.peephole"] = std::string(1, o.peephole ? '1' : '0');
-  m["model.stack"] = o.stack;
+  m["model.stack"] = word_of(o.skip);
   put_text_cell(m, o);
 }
 
@@ -148,10 +147,11 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.bias = get_integer(m, "model.bias") != 0;
   o.dropout = get_double(m, "model.dropout");
   o.projection = get_integer(m, "model.projection");
-  o.nonlinearity = get_text(m, "model.nonlinearity");
+  o.nonlinearity = from_word<Nonlinearity>(get_text(m, "model.nonlinearity"), "model.nonlinearity");
   o.reset_after = get_integer(m, "model.reset_after") != 0;
   o.peephole = get_integer(m, "model.peephole") != 0;
-  if (m.contains("model.stack")) o.stack = get_text(m, "model.stack");  // older models use plain stacks
+  if (m.contains("model.stack"))  // older models have plain ones
+    o.skip = from_word<SkipConnection>(get_text(m, "model.stack"), "model.stack");
   get_text_cell(m, o);
   return o;
 }

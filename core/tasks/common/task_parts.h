@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/batch/per_split.h"
 #include "core/data/batch/records.h"
 #include "core/data/table/windows.h"
 #include "core/data/tokens/lexicon.h"
@@ -72,14 +73,21 @@ RecordFile record_file(const DataSource& data, const std::string& name, const Ta
 // Returns the size of a share of n; throws Error(usage), which names the key, unless 0 <= part < 1.
 std::int64_t part_of(std::int64_t n, double part, const char* key);
 
-// By Split.
-using SplitRows = std::array<std::vector<std::int64_t>, 3>;
+// The sources of the splits of a task on rows of a table or of text, from its options.
+struct SplitSources {
+  template <class Options>
+    requires requires(const Options& o) { o.split_seed; }
+  SplitSources(const Options& o) : validation(o.validation), test(o.test), seed(o.split_seed) {}  // NOLINT: implicit
+  const SplitSource &validation, &test;
+  std::uint64_t seed;
+};
+
+using SplitRows = PerSplit<std::vector<std::int64_t>>;
 // Returns the data file `file` with the separate files of the splits appended, validation first.
-RecordFile records_of(RecordFile file, const SplitSource& validation, const SplitSource& test);
+RecordFile records_of(RecordFile file, const SplitSources& splits);
 // Returns the rows of such a file in ascending order: a split is its own file, or drawn by `seed` from the first file.
 // Throws Error(usage) if the training set is empty.
-SplitRows split_rows(const RecordFile& file, const SplitSource& validation, const SplitSource& test,
-                     std::uint64_t seed);
+SplitRows split_rows(const RecordFile& file, const SplitSources& splits);
 
 // Cross-entropy of each row; in training with label smoothing, a share of the weight on all classes equally (Szegedy et
 // al. 2016; as torch.nn.CrossEntropyLoss). A label outside the classes is padding and gives 0 and no gradient.

@@ -24,12 +24,12 @@ struct ExampleRequest {
   const Task& task;
   const Metadata& metadata;
   const TensorMap& parameters;
-  Backend& backend;
+  BackendHandle backend;
   std::size_t most;
 };
 struct PredictionRow {
   const char* form;  // "texts -> lists of (label, probability)"
-  std::unique_ptr<Predictor> (*predictor)(const Metadata&, const TensorMap&, Backend&);
+  std::unique_ptr<Predictor> (*predictor)(const Metadata&, const TensorMap&, BackendHandle);
   // Fills in the examples of the task on `Examples::split`; null: the task has none.
   void (*examples)(const ExampleRequest&, Examples&) = nullptr;
 };
@@ -45,13 +45,13 @@ template <class Model, InputForm form,
           std::vector<Prediction> (*predict_with)(Model&, std::span<const PredictInput>, const PredictOptions&)>
 class PredictorWith : public Predictor {
  public:
-  PredictorWith(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+  PredictorWith(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
       : model_(metadata, parameters, backend) {}
   InputForm reads() const override { return form; }
   std::vector<Prediction> predict(std::span<const PredictInput> inputs, const PredictOptions& options) override {
     return predict_with(model_, inputs, options);
   }
-  static std::unique_ptr<Predictor> make(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+  static std::unique_ptr<Predictor> make(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
     return std::make_unique<PredictorWith>(metadata, parameters, backend);
   }
 

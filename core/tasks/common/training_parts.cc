@@ -30,16 +30,16 @@ std::int64_t part_of(std::int64_t n, double part, const char* key) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(n) * part));
 }
 
-RecordFile records_of(RecordFile file, const SplitSource& validation, const SplitSource& test) {
-  for (const SplitSource* source : {&validation, &test})
+RecordFile records_of(RecordFile file, const SplitSources& splits) {
+  for (const SplitSource* source : {&splits.validation, &splits.test})
     if (source->file) file.append(source->file, source->name);
   return file;
 }
 
-SplitRows split_rows(const RecordFile& file, const SplitSource& validation, const SplitSource& test,
-                     std::uint64_t seed) {
+SplitRows split_rows(const RecordFile& file, const SplitSources& splits) {
+  const SplitSource &validation = splits.validation, &test = splits.test;
   const std::vector<std::int64_t> first = file.records_of(0);
-  const auto n = static_cast<std::int64_t>(first.size());
+  const auto n = std::ssize(first);
   const std::int64_t n_test = test.file ? 0 : part_of(n, test.share, "test");
   const std::int64_t n_validation = validation.file ? 0 : part_of(n, validation.share, "validation");
   if (n_test + n_validation >= n)
@@ -47,7 +47,7 @@ SplitRows split_rows(const RecordFile& file, const SplitSource& validation, cons
                 "no rows are left for training: of " + counted(n, "row") + ", data.validation takes " +
                     std::to_string(n_validation) + " and data.test " + std::to_string(n_test),
                 "Lower data.validation or data.test, or use more data");
-  const std::vector<std::int64_t> order = permutation(n, seed, 0);
+  const std::vector<std::int64_t> order = permutation(n, splits.seed, 0);
   const auto validation_begin = order.begin() + n_test, train_begin = validation_begin + n_validation;
   SplitRows rows{std::vector(train_begin, order.end()), std::vector(validation_begin, train_begin),
                  std::vector(order.begin(), validation_begin)};

@@ -23,6 +23,50 @@ Value log_add(Value a, Value b) {
   return top + log(exp(a - top) + exp(b - top));
 }
 
+// Returns a b8 mask [B,1,S], true within each source.
+Value live_sources(const AttentionNetwork::Memory& memory) {
+  const std::int64_t B = memory.values.shape()[0], S = memory.values.shape()[1];
+  return reshape(transpose(live_steps(memory.lengths, S), {1, 0}), {B, 1, S});
+}
+
+// The attention of each decoder step with input feeding.
+class StepAttention {
+ public:
+  StepAttention(Scope scope, const AttentionNetwork& network, const AttentionNetwork::Memory& memory, std::int64_t P)
+      : memory_(memory), live_(live_sources(memory)) {
+    const std::int64_t A = network.model.hidden, M = memory.values.shape()[2];
+    const auto uniform = Initializer::xavier_uniform();
+    if (network.attention == "dot") {
+      w_dot_ = scope.parameter("weight", {M, P}, uniform);
+    } else {
+      w_s_ = scope.child("query").parameter("weight", {A, P}, uniform);
+      b_ = scope.child("query").parameter("bias", {A}, Initializer::zeros());
+      v_ = scope.parameter("v", {A}, Initializer::normal(0.1));
+    }
+    if (network.coverage) w_c_ = scope.parameter("coverage", {A}, Initializer::normal(0.1));
+  }
+
+  // s [N,P], covered [N,S] -> h* = sum_i a_i h_i [B,K,M], eq. 3, and a [B,K,S]. h is zero after the end of a source.
+  AttentionResult attend(Step& step, Value s, Value covered) const {
+    const Value values = step.outer(memory_.values);
+    const std::int64_t B = values.shape()[0], S = values.shape()[1], M = values.shape()[2], K = s.shape()[0] / B;
+    if (w_dot_)
+      return dot_attention(reshape(linear(s, step.outer(w_dot_)), {B, K, M}), values, values, step.outer(live_));
+    // e = v . tanh(W_h h + W_s s + w_c c + b), eq. 1 and 11; a = softmax(e) over the words of the source, eq. 2.
+    const std::int64_t A = v_.shape()[0];
+    const Value query = reshape(linear(s, step.outer(w_s_), step.outer(b_)), {B, K, 1, A});
+    Value sum = query + reshape(step.outer(memory_.keys), {B, 1, S, A});
+    if (w_c_) sum = sum + reshape(covered, {B, K, S, 1}) * step.outer(w_c_);
+    const Value score = reduce_sum(tanh(sum) * step.outer(v_), {3});
+    const Value weights = softmax(select(step.outer(live_), score, scalar_like(score, k_low)));
+    return {matmul(weights, values), weights};
+  }
+
+ private:
+  const AttentionNetwork::Memory& memory_;
+  Value live_, w_dot_, w_s_, b_, v_, w_c_;
+};
+
 }  // namespace
 
 AttentionNetwork AttentionNetwork::of(const Metadata& metadata) {
@@ -73,7 +117,7 @@ RecurrentModelOptions AttentionNetwork::decoder() const {
   options.bidirectional = false;
   if (!input_feeding) return options;
   options.layers = 1;
-  options.stack = "plain";
+  options.skip = SkipConnection::none;
   return options;
 }
 
@@ -176,7 +220,7 @@ AttentionNetwork::Attended AttentionNetwork::attend_at_once(Scope& scope, Value 
   const std::int64_t B = memory.values.shape()[0], S = memory.values.shape()[1], M = memory.values.shape()[2];
   const std::int64_t N = query.shape()[0], T = query.shape()[1], P = query.shape()[2];
   const Value of_row = reshape(query, {B, N / B * T, P});
-  const Value mask = reshape(transpose(live_steps(memory.lengths, S), {1, 0}), {B, 1, S});
+  const Value mask = live_sources(memory);
   Scope attend = scope.child("attention");
   const auto weight = [&](const char* name, Shape shape) {
     return attend.parameter(name, shape, Initializer::xavier_uniform());
@@ -194,43 +238,16 @@ AttentionNetwork::Attended AttentionNetwork::attend_at_once(Scope& scope, Value 
 AttentionNetwork::Attended AttentionNetwork::attend_in_steps(Scope& scope, Value x, std::span<const Value> states,
                                                              const Memory& memory) const {
   const Cell cell = recurrent_cell(decoder());
-  const std::int64_t B = memory.values.shape()[0], S = memory.values.shape()[1], M = memory.values.shape()[2];
-  const std::int64_t N = x.shape()[1], K = N / B, P = cell.state_sizes[0], A = model.hidden;
-  const Value live = reshape(transpose(live_steps(memory.lengths, S), {1, 0}), {B, 1, S});
-  Scope attend = scope.child("attention");
-  const auto uniform = Initializer::xavier_uniform();
-  const bool dot = attention == "dot";
-  const Value w_dot = dot ? attend.parameter("weight", {M, P}, uniform) : Value(),
-              w_s = dot ? Value() : attend.child("query").parameter("weight", {A, P}, uniform),
-              b = dot ? Value() : attend.child("query").parameter("bias", {A}, Initializer::zeros()),
-              v = dot ? Value() : attend.parameter("v", {A}, Initializer::normal(0.1)),
-              w_c = coverage ? attend.parameter("coverage", {A}, Initializer::normal(0.1)) : Value();
-
-  // s [N,P], covered [N,S] -> weights [B,K,S]
-  const auto additive_weights = [&](Step& step, Value s, Value covered) {
-    // e = v . tanh(W_h h + W_s s + w_c c + b), eq. 1 and 11; a = softmax(e) over the words of the source, eq. 2.
-    const Value query = reshape(linear(s, step.outer(w_s), step.outer(b)), {B, K, 1, A});
-    Value sum = query + reshape(step.outer(memory.keys), {B, 1, S, A});
-    if (coverage) sum = sum + reshape(covered, {B, K, S, 1}) * step.outer(w_c);
-    const Value score = reduce_sum(tanh(sum) * step.outer(v), {3});
-    return softmax(select(step.outer(live), score, scalar_like(score, k_low)));
-  };
+  const std::int64_t N = x.shape()[1], S = memory.values.shape()[1], M = memory.values.shape()[2];
+  const StepAttention attention_of(scope.child("attention"), *this, memory, cell.state_sizes[0]);
   const auto step_function = [&](Step& step) {
-    const std::size_t n = cell.state_sizes.size();
+    const int n = static_cast<int>(cell.state_sizes.size());
     std::vector<Value> inner;
-    for (std::size_t k = 0; k < n; ++k) inner.push_back(step.state(static_cast<int>(k)));
-    const Value context = step.state(static_cast<int>(n));  // h* of the previous step
-    const Value covered = coverage ? step.state(static_cast<int>(n) + 1) : Value();
+    for (int k = 0; k < n; ++k) inner.push_back(step.state(k));
+    const Value context = step.state(n);  // h* of the previous step
+    const Value covered = coverage ? step.state(n + 1) : Value();
     CellStep next = step.run(cell, concat(std::vector{step.x(), context}, 1), inner);
-    const Value s = next.y, values = step.outer(memory.values);
-    // h* = sum_i a_i h_i, eq. 3; h is zero after the end of a source.
-    AttentionResult attended;  // [B,K,M], [B,K,S]
-    if (dot) {
-      attended = dot_attention(reshape(linear(s, step.outer(w_dot)), {B, K, M}), values, values, step.outer(live));
-    } else {
-      attended.weights = additive_weights(step, s, covered);
-      attended.y = matmul(attended.weights, values);
-    }
+    const AttentionResult attended = attention_of.attend(step, next.y, covered);
     const Value h = reshape(attended.y, {N, M}), a = reshape(attended.weights, {N, S});
     std::vector<Value> outputs{h, a};
     next.states.push_back(h);
@@ -238,7 +255,7 @@ AttentionNetwork::Attended AttentionNetwork::attend_in_steps(Scope& scope, Value
       next.states.push_back(covered + a);  // eq. 10
       outputs.push_back(covered);
     }
-    return CellStep{std::move(next.states), s, std::move(outputs)};
+    return CellStep{std::move(next.states), next.y, std::move(outputs)};
   };
   const CellFactory factory = [&](std::int64_t) {
     std::vector<std::int64_t> sizes = cell.state_sizes;
@@ -254,7 +271,7 @@ AttentionNetwork::Attended AttentionNetwork::attend_in_steps(Scope& scope, Value
 Value AttentionNetwork::reordered(Value x) const {
   if (input_feeding) return x;
   std::vector<std::int64_t> order{1, 0};
-  while (static_cast<int>(order.size()) < x.rank()) order.push_back(static_cast<std::int64_t>(order.size()));
+  while (static_cast<int>(order.size()) < x.rank()) order.push_back(std::ssize(order));
   return transpose(x, order);
 }
 

@@ -28,7 +28,7 @@ double penalized(double log_probability, std::size_t length, double alpha) {
 
 // True if `token` after `tokens` repeats an n-gram.
 bool repeats(const std::vector<std::int32_t>& tokens, std::int32_t token, std::int64_t n) {
-  const auto before = static_cast<std::size_t>(n - 1);
+  const std::size_t before = n - 1;
   if (n < 1 || tokens.size() < before) return false;
   const auto* last = tokens.data() + tokens.size() - before;
   for (std::size_t i = 0; i + before < tokens.size(); ++i)
@@ -37,7 +37,7 @@ bool repeats(const std::vector<std::int32_t>& tokens, std::int32_t token, std::i
 }
 
 bool allows(const BeamOptions& o, const std::vector<std::int32_t>& tokens, std::int32_t token) {
-  if (token == o.end) return static_cast<std::int64_t>(tokens.size()) >= o.min_length;
+  if (token == o.end) return std::ssize(tokens) >= o.min_length;
   return token != o.never && !repeats(tokens, token, o.no_repeat_ngram);
 }
 
@@ -92,7 +92,7 @@ class Candidates {
       for (std::size_t i = 0; i < block.size(); ++i)
         offer({score_of(block[i]), lane, static_cast<std::int32_t>(at + i)});
     }
-    if (const auto end = static_cast<std::size_t>(options_.end); end < next.logits.size())
+    if (const std::size_t end = options_.end; end < next.logits.size())
       if (const double score = score_of(next.logits[end]); score > -HUGE_VAL)
         ends_.add({score, lane, options_.end});
     for (const NextTokens::Other& other : next.others)
@@ -133,7 +133,7 @@ BeamSearch::BeamSearch(const BeamOptions& options)
 
 bool BeamSearch::done() const {
   if (length_ >= options_.max_length || live_.empty()) return true;
-  if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
+  if (std::ssize(finished_) < options_.beam) return false;
   if (options_.beam == 1) return true;  // greedy, for any length penalty
   // An upper bound: the likeliest hypothesis if it ended now with certainty. With a small vocabulary the end token is
   // soon among the first `beam` candidates, even if it is unlikely.
@@ -149,7 +149,7 @@ void BeamSearch::finish(Hypothesis hypothesis, std::size_t length) {
 }
 
 void BeamSearch::advance(std::span<const NextTokens> lanes, std::span<const double> bonuses) {
-  const auto beam = static_cast<std::size_t>(options_.beam);
+  const std::size_t beam = options_.beam;
   // Twice the beam, because at most every second candidate ends.
   Candidates found(live_, options_, 2 * beam);
   for (std::size_t lane = 0; lane < live_.size(); ++lane) found.add(lane, lanes[lane]);
@@ -180,8 +180,7 @@ std::vector<Hypothesis> BeamSearch::ranked() const {
     for (const Hypothesis& h : live_) all.finish(h, h.tokens.size());
   std::stable_sort(all.finished_.begin(), all.finished_.end(),
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-  if (all.finished_.size() > static_cast<std::size_t>(options_.beam))
-    all.finished_.resize(static_cast<std::size_t>(options_.beam));
+  if (std::ssize(all.finished_) > options_.beam) all.finished_.resize(options_.beam);
   return all.finished_;
 }
 

@@ -41,7 +41,7 @@ void DecoderStep::set(std::string_view name, const Tensor& tensor) {
 
 void DecoderStep::set_row(std::string_view name, std::size_t row, std::span<const std::byte> bytes) {
   const Port& to = port(inputs_, name);
-  const auto rows = static_cast<std::size_t>(to.type.shape[0]);
+  const std::size_t rows = to.type.shape[0];
   if (row >= rows || bytes.size() * rows != to.type.bytes())
     throw Error(ErrorKind::shape, "DecoderStep",
                 "row " + std::to_string(row) + " of input '" + std::string(name) + "' " + to.type.text() +
@@ -59,7 +59,7 @@ void DecoderStep::run() {
 
 // `known`: the caller overwrites all values, so the copy need not start from the buffer's contents.
 std::span<float> DecoderStep::values(Port& port, bool known) {
-  const auto n = static_cast<std::size_t>(port.type.shape.elements());
+  const std::size_t n = port.type.shape.elements();
   if (const std::span<std::byte> here = program_->backend().host_bytes(*port.buffer); !here.empty())
     return {reinterpret_cast<float*>(here.data()), n};
   if (!port.copy) {

@@ -20,10 +20,10 @@ std::vector<std::vector<Hypothesis>> search_lanes(LaneModel& model, std::size_t 
     std::size_t source;
     BeamSearch search;
   };
-  std::vector<std::optional<Row>> rows(static_cast<std::size_t>(lanes.rows));
+  std::vector<std::optional<Row>> rows(lanes.rows);
   std::vector<std::vector<Hypothesis>> found(sources);
-  const auto per_row = static_cast<std::size_t>(lanes.per_row);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(lanes.count()));
+  const std::size_t per_row = lanes.per_row;
+  std::vector<std::int32_t> tokens(lanes.count());
   std::vector<std::size_t> parents(tokens.size());
   for (std::size_t next = 0;;) {
     bool any = false;

@@ -16,7 +16,7 @@ constexpr std::int32_t k_lacking = -3;  // a word that needs an extended id
 
 // Cuts tokens at the limit and returns the number of removed tokens.
 std::int64_t cut_at(std::vector<std::int32_t>& tokens, std::int64_t limit) {
-  const auto most = static_cast<std::size_t>(limit);
+  const std::size_t most = limit;
   if (tokens.size() <= most) return 0;
   const auto cut = static_cast<std::int64_t>(tokens.size() - most);
   tokens.resize(most);
@@ -85,10 +85,10 @@ SourceTokens PairCoder::source(std::string_view text, const std::string& name) c
   for (std::size_t i = 0; i < s.ids.size(); ++i) {
     const bool is_unknown = s.ids[i] == source_tokenizer().unknown();
     if (!is_unknown && !separate_) continue;
-    s.copies[i] = is_unknown ? number_of(parts[i]) : numbers_[static_cast<std::size_t>(s.ids[i])];
+    s.copies[i] = is_unknown ? number_of(parts[i]) : numbers_[s.ids[i]];
     if (s.copies[i] != k_lacking) continue;
     const std::string word = is_unknown ? parts[i] : source_tokenizer().text(s.ids[i]);
-    const auto next = static_cast<std::int32_t>(tokens() + static_cast<std::int64_t>(s.extended.size()));
+    const auto next = static_cast<std::int32_t>(tokens() + std::ssize(s.extended));
     const auto [at, is_new] = numbers.emplace(word, next);
     if (is_new) s.extended.push_back(word);
     s.copies[i] = at->second;
@@ -120,7 +120,7 @@ std::vector<std::string> PairCoder::source_words(std::string_view text, const So
 }
 
 std::string PairCoder::word(std::int32_t id, const SourceTokens& source) const {
-  return id < tokens() ? target_tokenizer().text(id) : source.extended[static_cast<std::size_t>(id - tokens())];
+  return id < tokens() ? target_tokenizer().text(id) : source.extended[id - tokens()];
 }
 
 std::string PairCoder::text_of(std::span<const std::int32_t> ids, const SourceTokens& source) const {

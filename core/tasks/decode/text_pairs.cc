@@ -20,11 +20,10 @@ class TextPairsTask : public PairTask, public SplitExamples {
       : pairs_(std::move(pairs)), decoder_(decoder), smoothing_(rows.label_smoothing) {
     pairs_.network.check();
     std::vector<Buckets::Lengths> lengths;
-    lengths.reserve(static_cast<std::size_t>(file().size()));
+    lengths.reserve(file().size());
     file().for_each([&](std::int64_t row, std::string_view record) {
       const Encoded pair = encoded(record);
-      lengths.push_back({static_cast<std::int64_t>(pair.source.ids.size()),
-                         static_cast<std::int64_t>(pair.target.ids.size()) + 1});
+      lengths.push_back({std::ssize(pair.source.ids), std::ssize(pair.target.ids) + 1});
       if (pairs_.refuses_long && pair.source.cut + pair.target.cut > 0)
         file().refuse(row, "a side has more than " + std::to_string(coder().limits().source) + " tokens");
       sources_cut_ += pair.source.cut > 0;
@@ -84,12 +83,12 @@ class TextPairsTask : public PairTask, public SplitExamples {
         copies = Tensor::filled({DType::i32, {B, S}}, k_no_source),
         before = Tensor::filled({DType::i32, {T, B}}, static_cast<double>(coder().end())),
         labels = Tensor::filled({DType::i32, {T, B}}, k_no_label);
-    for (std::int64_t b = 0; b < static_cast<std::int64_t>(chosen.rows.size()); ++b) {
-      Encoded pair = encoded(file().text(chosen.rows[static_cast<std::size_t>(b)]));
+    for (std::int64_t b = 0; b < std::ssize(chosen.rows); ++b) {
+      Encoded pair = encoded(file().text(chosen.rows[b]));
       std::vector<std::int32_t>& target = pair.target.ids;
-      if (static_cast<std::int64_t>(pair.source.ids.size()) > S || static_cast<std::int64_t>(target.size()) >= T)
+      if (std::ssize(pair.source.ids) > S || std::ssize(target) >= T)
         file().refuse_changed();
-      lengths.values<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(pair.source.ids.size());
+      lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(pair.source.ids.size());
       put_column(source, b, pair.source.ids);
       put_row(copies, b, pair.source.copies);
       std::vector<std::int32_t> read;

@@ -31,7 +31,7 @@ const Graph& graph_of(const Program& program) { return *program.plan().graph; }
 }  // namespace
 
 TextWriter::TextWriter(const Metadata& metadata, std::string_view task, std::string who, const TensorMap& parameters,
-                       Backend& backend)
+                       BackendHandle backend)
     : who_(std::move(who)), backend_(backend),
       coder_((require_task(metadata, task, who_), PairCoder::of(metadata))), network_(AttentionNetwork::of(metadata)),
       constants_(constants_of(parameters)) {
@@ -89,7 +89,7 @@ std::vector<std::vector<ScoredText>> TextWriter::write(std::span<const SourceTok
   std::vector<std::vector<ScoredText>> results(sources.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t i = 0; i < sources.size(); ++i)
-    if (const auto length = static_cast<std::int64_t>(sources[i].ids.size()); length > 0)
+    if (const auto length = std::ssize(sources[i].ids); length > 0)
       by_length[padded_source(length, coder_.limits().source)].push_back(i);
   const std::int64_t beam = std::max<std::int64_t>(options.beam, 1);
   for (const auto& [steps, items] : by_length) {
@@ -122,7 +122,7 @@ WrittenAttention TextWriter::attention(std::string_view source, std::string_view
     read.push_back(coder_.known(id));
   }
   a.target.emplace_back();
-  const auto S = static_cast<std::int64_t>(from.ids.size()), T = static_cast<std::int64_t>(read.size());
+  const auto S = std::ssize(from.ids), T = std::ssize(read);
   Graph graph;
   Scope scope(graph, /*training=*/false);
   const Value ids = graph.input("source", {DType::i32, {S, 1}}), lengths = graph.input("lengths", {DType::i32, {1}}),

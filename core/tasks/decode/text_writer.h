@@ -19,7 +19,7 @@ class TextWriter {
  public:
   // `who` names the class in messages; the model must be of `task`. Throws Error if the parameters do not fit.
   TextWriter(const Metadata& metadata, std::string_view task, std::string who, const TensorMap& parameters,
-             Backend& backend);
+             BackendHandle backend);
   const PairCoder& coder() const { return coder_; }
   const std::string& who() const { return who_; }
 
@@ -33,7 +33,7 @@ class TextWriter {
   std::shared_ptr<Program> step(const LaneSize& size);
 
   std::string who_;
-  Backend& backend_;
+  BackendHandle backend_;
   PairCoder coder_;
   AttentionNetwork network_;
   Constants constants_;

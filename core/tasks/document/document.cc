@@ -18,14 +18,6 @@
 
 namespace unroll {
 
-PairsFormat document_format(const DocumentOptions& options) {
-  PairsFormat format = document_format();
-  format.csv = CsvFormat::of(options.header, options.separator, {});
-  format.source = options.label;
-  format.target = options.text;
-  return format;
-}
-
 Sentences sentences_of(const Document& document, const Lexicon& words) {
   Sentences sentences;
   for (const auto& sentence : document) {
@@ -47,7 +39,7 @@ TensorMap document_inputs(std::span<const Sentences* const> documents, std::int6
     n_sentences.values<std::int32_t>()[b] = static_cast<std::int32_t>(documents[b]->size());
     for (std::size_t s = 0; s < documents[b]->size(); ++s) {
       const std::vector<std::int32_t>& sentence = (*documents[b])[s];
-      const std::size_t column = s * static_cast<std::size_t>(B) + b;
+      const std::size_t column = s * B + b;
       n_words.values<std::int32_t>()[column] = static_cast<std::int32_t>(sentence.size());
       put_column(ids, static_cast<std::int64_t>(column), sentence);
     }
@@ -61,16 +53,24 @@ TensorMap document_inputs(std::span<const Sentences* const> documents, std::int6
 
 namespace {
 
+PairsReader document_reader(const DocumentOptions& options, const std::string& name) {
+  PairsFormat format = document_format();
+  format.csv = CsvFormat::of(options.header, options.separator, {});
+  format.source = options.label;
+  format.target = options.text;
+  return {name, std::move(format), k_long_texts};
+}
+
 class DocumentTask : public Task, public SplitRecords, public SplitExamples {
  public:
   DocumentTask(const DocumentOptions& options, RecordFile file, const Metadata& fitted)
       : options_(checked_options(options, "document")),
-        file_(records_of(std::move(file), options.validation, options.test)),
-        reader_(file_.name(), document_format(options), {.max_side = std::size_t{1} << 20}) {
+        file_(records_of(std::move(file), options)),
+        reader_(document_reader(options, file_.name())) {
     index_pairs(file_, reader_);
-    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    SplitRows rows = split_rows(file_, options);
     std::vector<Buckets::Lengths> lengths;
-    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    lengths.reserve(file_.size());
     Lexicon::Counts labels;
     file_.for_each([&](std::int64_t row, std::string_view record) {
       const TextPair line = reader_.pair_in(file_, record);
@@ -79,7 +79,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
       if (const std::string excess = excess_of(document); !excess.empty()) file_.refuse(row, excess);
       std::size_t longest = 0;
       for (const auto& sentence : document) longest = std::max(longest, sentence.size());
-      lengths.push_back({static_cast<std::int64_t>(document.size()), static_cast<std::int64_t>(longest)});
+      lengths.push_back({std::ssize(document), static_cast<std::int64_t>(longest)});
       ++labels[line.source];
     });
     refuse_texts_as_labels(labels.size());
@@ -125,10 +125,10 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     Tensor labels = Tensor::filled({DType::i32, {chosen.batch}}, k_no_label);
     for (const std::int64_t row : chosen.rows) {
       Encoded document = encoded(file_.text(row));
-      if (static_cast<std::int64_t>(document.sentences.size()) > chosen.padded.first ||
+      if (std::ssize(document.sentences) > chosen.padded.first ||
           most_words(document.sentences) > chosen.padded.second)
         file_.refuse_changed();
-      labels.set(static_cast<std::int64_t>(documents.size()), document.label);
+      labels.set(std::ssize(documents), document.label);
       documents.push_back(std::move(document.sentences));
     }
     Batch result;
@@ -157,11 +157,11 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
     const std::vector<std::int64_t>& scored = parts_.rows(split);
     if (scored.empty()) return {};
     // log of a label's share of the documents, and of a word's share of the label's words, with add-one smoothing.
-    const auto K = static_cast<std::size_t>(labels_.size()), V = static_cast<std::size_t>(words_.size()) + 1;
+    const std::size_t K = labels_.size(), V = words_.size() + 1;
     std::vector<double> documents(K, 0), words(K * V, 1), all(K, static_cast<double>(V));
     file_.for_each(parts_.rows(Split::train), [&](std::int64_t, std::string_view record) {
       const Encoded document = encoded(record);
-      const auto k = static_cast<std::size_t>(document.label);
+      const std::size_t k = document.label;
       ++documents[k];
       for_each_word(document, [&](std::size_t word) {
         ++words[k * V + word];
@@ -203,7 +203,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
   // Refuses files with text and label columns swapped.
   void refuse_texts_as_labels(std::size_t n) const {
     constexpr std::size_t k_few = 20;  // each label of a small file may have one row
-    if (n <= k_few || 2 * n <= static_cast<std::size_t>(file_.size())) return;
+    if (n <= k_few || std::cmp_less_equal(2 * n, file_.size())) return;
     throw Error(ErrorKind::input_file, file_.name(),
                 std::to_string(n) + " different labels in " + std::to_string(file_.size()) +
                     " rows: label and text may be swapped",
@@ -215,7 +215,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
       for (const auto& sentence : document_of(reader_.pair_in(file_, record).target))
         for (const std::string& word : sentence) ++words[word];
     });
-    words_ = Lexicon::of(words, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
+    words_ = Lexicon::of(words, options_.min_count, options_.vocabulary);
   }
   // Refuses the first record with a label unknown to the model.
   void refuse_unknown(const Lexicon::Counts& labels) const {
@@ -229,7 +229,7 @@ class DocumentTask : public Task, public SplitRecords, public SplitExamples {
   template <class F>
   static void for_each_word(const Encoded& document, const F& see) {
     for (const auto& sentence : document.sentences)
-      for (const std::int32_t word : sentence) see(static_cast<std::size_t>(word));
+      for (const std::int32_t word : sentence) see(word);
   }
 
   DocumentOptions options_;
@@ -249,40 +249,22 @@ std::shared_ptr<const Task> make_document(const DocumentOptions& options, DataSo
 DataCheck check_data(const DocumentOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
     RecordFile file = records_at(from.file, name, o);
-    PairsReader reader(name, document_format(o), {.max_side = std::size_t{1} << 20});
+    PairsReader reader = document_reader(o, name);
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);
-    const DataRows data(file, o.validation, o.test, o.split_seed);
-    const auto for_each_word = [&](std::string_view text, const std::function<void(const std::string&)>& see) {
-      for (const std::vector<std::string>& sentence : document_of(text))
-        for (const std::string& word : sentence) see(word);
-    };
-    std::vector<CheckedRow> rows;
-    std::map<std::string, std::array<std::int64_t, 3>> labels;
-    Lexicon::Counts counts;
+    const DataRows data(file, split_rows(file, o));
+    LabeledWords found;
     data.for_each([&](const DataRows::Row& row) {
       const TextPair pair = reader.pair_in(file, row.record);
       std::int64_t n = 0;
-      for_each_word(pair.target, [&](const std::string& word) {
-        ++n;
-        if (row.split == Split::train) ++counts[word];
-      });
-      rows.push_back({content_of(pair.target), n, row.line, row.split});
-      ++labels[pair.source][static_cast<std::size_t>(row.split)];
+      for (const std::vector<std::string>& sentence : document_of(pair.target)) {
+        n += std::ssize(sentence);
+        for (const std::string& word : sentence) ++found.words[row.split][word];
+      }
+      found.rows.push_back({content_of(pair.target), n, row.line, row.split});
+      ++found.labels[pair.source][row.split];
     });
-    const Lexicon lexicon = Lexicon::of(counts, o.min_count, static_cast<std::size_t>(o.vocabulary));
-    DataChecker::BySplit known;
-    data.for_each([&](const DataRows::Row& row) {
-      DataChecker::Known& part = known[static_cast<std::size_t>(row.split)];
-      for_each_word(reader.pair_in(file, row.record).target, [&](const std::string& word) {
-        ++(lexicon.id(word) == lexicon.size() ? part.unknown : part.known);
-      });
-    });
-    data.count(c);
-    c.lengths(rows, "words");
-    c.duplicates(rows);
-    c.vocabulary(known, lexicon.size());
-    c.labels(labels);
+    found.report(c, data, o, "words");
   });
 }
 

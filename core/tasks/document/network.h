@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/data/corpus/documents.h"
-#include "core/data/corpus/pairs.h"
 #include "core/data/tokens/lexicon.h"
 #include "unroll/model/model.h"
 #include "unroll/tasks/tasks.h"
@@ -31,9 +30,6 @@ struct DocumentNetwork {
   // i32 [B]. Parameters "embedding.*", "words.*", "word_pooling.*", "sentences.*", "sentence_pooling.*", "output.*".
   Outputs build(Scope& scope, Value ids, Value n_words, Value n_sentences) const;
 };
-
-// Returns the file format set by the options.
-PairsFormat document_format(const DocumentOptions& options);
 
 // Sentences of word ids.
 using Sentences = std::vector<std::vector<std::int32_t>>;

@@ -18,7 +18,7 @@ constexpr std::string_view k_document_reader = "DocumentClassifier";
 }  // namespace
 
 struct DocumentClassifier::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), words(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(DocumentNetwork::of(metadata, words, lexicon)), constants(constants_of(parameters)) {
     for (std::int32_t k = 0; k < lexicon.size(); ++k) labels.push_back(lexicon.text(k));
@@ -46,7 +46,7 @@ struct DocumentClassifier::State {
     return network.build(scope, ids, n_words, n_sentences);
   }
 
-  Backend& backend;
+  BackendHandle backend;
   Lexicon words, lexicon;
   std::vector<std::string> labels;
   DocumentNetwork network;
@@ -54,7 +54,7 @@ struct DocumentClassifier::State {
   ProgramCache<Size> programs;
 };
 
-DocumentClassifier::DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+DocumentClassifier::DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "document", k_document_reader);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
@@ -80,11 +80,10 @@ std::vector<DocumentClassifier::Result> DocumentClassifier::predict(std::span<co
     if (document.empty()) continue;
     documents[i] = sentences_of(document, s.words);
     for (const std::vector<std::int32_t>& sentence : documents[i]) {
-      results[i].words += static_cast<std::int64_t>(sentence.size());
+      results[i].words += std::ssize(sentence);
       for (const std::int32_t word : sentence) results[i].unknown += word == s.words.size();
     }
-    by_size[{padded_length(static_cast<std::int64_t>(documents[i].size())), padded_length(most_words(documents[i]))}]
-        .push_back(i);
+    by_size[{padded_length(std::ssize(documents[i])), padded_length(most_words(documents[i]))}].push_back(i);
   }
   for (const auto& [size, items] : by_size) {
     const std::int64_t S = size.first, W = size.second;
@@ -110,7 +109,7 @@ DocumentClassifier::Attention DocumentClassifier::attention(std::string_view tex
   Attention a;
   if (document.empty() || s.network.pooling != "attention") return a;
   const Sentences ids = sentences_of(document, s.words);
-  const std::int64_t S = padded_length(static_cast<std::int64_t>(ids.size())), W = padded_length(most_words(ids));
+  const std::int64_t S = padded_length(std::ssize(ids)), W = padded_length(most_words(ids));
   Graph graph;
   const DocumentNetwork::Outputs outputs = s.build(graph, {S, W, 1});
   graph.output("words", outputs.word_weights);
@@ -123,7 +122,7 @@ DocumentClassifier::Attention DocumentClassifier::attention(std::string_view tex
   for (std::size_t i = 0; i < document.size(); ++i) {
     a.sentences.push_back({of_sentences[i], document[i], {}});
     for (std::size_t w = 0; w < document[i].size(); ++w)
-      a.sentences.back().weights.push_back(of_words[w * static_cast<std::size_t>(S) + i]);
+      a.sentences.back().weights.push_back(of_words[w * S + i]);
   }
   return a;
 }

@@ -71,10 +71,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   std::int64_t n_examples(Split split) const override { return targets(split).size(); }
   bool are_windows() const override { return true; }
   bool have_numbers() const override { return true; }
-  std::int64_t split_size(Split split) const override { return sizes_[static_cast<std::size_t>(split)]; }
+  std::int64_t split_size(Split split) const override { return sizes_[split]; }
   std::string split_unit() const override { return "value"; }
   std::string split_needs(Split split) const override {
-    const bool shares_rows = rows_[static_cast<std::size_t>(split)] == rows_[0];  // the window may precede the split
+    const bool shares_rows = rows_[split] == rows_[0];  // the window may precede the split
     return "data.horizon = " + std::to_string(options_.horizon) +
            (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
   }
@@ -91,19 +91,18 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
     SeriesPiece piece;
     for (std::int64_t b = 0; b < B; ++b) {
-      const std::int64_t k =
-          split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
+      const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[begin + b] : begin + b;
       const std::int64_t t = from[k];
       rows(split).read(t - W - (options_.difference ? 1 : 0), t + H, piece);
       if (options_.missing == "interpolate") piece.interpolate(t);
       for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
-          xs[static_cast<std::size_t>((w * B + b) * S) + s] =
+          xs[(w * B + b) * S + s] =
               static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, options_.difference)));
         for (std::int64_t h = 0; h < H; ++h) {
-          const std::size_t at = static_cast<std::size_t>((b * H + h) * S) + s;
+          const std::size_t at = (b * H + h) * S + s;
           ys[at] = static_cast<float>(
-              ahead_[s][static_cast<std::size_t>(h)].apply(target_of(piece, t, h, s, options_.difference)));
+              ahead_[s][h].apply(target_of(piece, t, h, s, options_.difference)));
           seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
         }
       }
@@ -213,9 +212,9 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   // report each series. Training reports would become too long with a hundred series.
   void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
     const std::int64_t H = options_.horizon, S = n_series();
-    const auto series_of = [S](std::int64_t i) { return static_cast<std::size_t>(i % S); };
+    const auto series_of = [S](std::int64_t i) { return i % S; };
     const auto deviation = [&](std::int64_t i) {
-      return ahead_[series_of(i)][static_cast<std::size_t>(i / S)].deviation;
+      return ahead_[series_of(i)][i / S].deviation;
     };
     std::vector<double> largest(names_.size());  // largest scale of a series, because squared units may exceed f32
     for (std::int64_t i = 0; i < H * S; ++i) largest[series_of(i)] = std::max(largest[series_of(i)], deviation(i));
@@ -248,15 +247,15 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     }
   }
 
-  const SeriesRows& rows(Split split) const { return *rows_[static_cast<std::size_t>(split)]; }
-  const Runs& targets(Split split) const { return targets_[static_cast<std::size_t>(split)]; }
-  std::int64_t n_series() const { return static_cast<std::int64_t>(names_.size()); }
+  const SeriesRows& rows(Split split) const { return *rows_[split]; }
+  const Runs& targets(Split split) const { return targets_[split]; }
+  std::int64_t n_series() const { return std::ssize(names_); }
 
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
   SeriesOfSplits rows_;
-  std::array<std::int64_t, 3> sizes_{};  // rows by split
-  Runs targets_[3];                 // by split
+  PerSplit<std::int64_t> sizes_{};  // rows
+  PerSplit<Runs> targets_;
   Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also scales the inputs
   std::vector<double> seasonal_errors_;     // by series

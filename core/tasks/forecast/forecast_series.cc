@@ -121,7 +121,7 @@ std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& 
   // Levels have one scale at every distance; the scale of differences grows with the distance.
   const std::int64_t fitted = o.difference ? o.horizon : 1;
   std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
-  for (auto& of_series : fits) of_series.resize(static_cast<std::size_t>(fitted), ZScoreFit(windows.size()));
+  for (auto& of_series : fits) of_series.resize(fitted, ZScoreFit(windows.size()));
   for (const auto show : {&ZScoreFit::first, &ZScoreFit::second}) {
     SeriesCursor cursor(rows), ahead(rows);
     for (std::int64_t t = first; t < train_end; ++t) {
@@ -133,14 +133,14 @@ std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& 
       const SeriesPiece& piece = ahead.at(t - 1, t + o.horizon);
       for (std::int64_t h = 1; h < fitted; ++h)
         for (std::size_t s = 0; s < S; ++s)
-          (fits[s][static_cast<std::size_t>(h)].*show)(target_of(piece, t, h, s, o.difference));
+          (fits[s][h].*show)(target_of(piece, t, h, s, o.difference));
     });
   }
   std::vector<std::vector<ZScore>> scales;
   for (const auto& of_series : fits) {
     scales.emplace_back();
     for (std::int64_t h = 0; h < o.horizon; ++h)
-      scales.back().push_back(of_series[static_cast<std::size_t>(std::min(h, fitted - 1))].score());
+      scales.back().push_back(of_series[std::min(h, fitted - 1)].score());
   }
   return scales;
 }
@@ -193,7 +193,7 @@ class Methods {
         ForecastErrors& e = errors[s][method];
         for (std::int64_t h = 0; h < options_.horizon; ++h) {
           if (!piece.is_observed(t + h, s)) continue;
-          const double error = predicted[static_cast<std::size_t>(h)] - piece.level(t + h, s);
+          const double error = predicted[h] - piece.level(t + h, s);
           e.absolute += std::fabs(error);
           e.square += error * error;
           ++e.n;
@@ -236,7 +236,7 @@ class Methods {
 std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
                                         std::span<const double> seasonal, const ForecastOptions& options) {
   constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
-  const auto order = static_cast<std::size_t>(options.window) + 1;
+  const std::size_t order = options.window + 1;
   const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
   std::vector<MethodErrors> errors(S);
   for (std::size_t begin = 0; begin < S; begin += together) {

@@ -25,7 +25,7 @@ SeriesFormat series_format(const ForecastOptions& options);
 SeriesFormat series_format(const Metadata& metadata);
 
 // The series by split, from the data file or the separate file of the split, which is read in the same way.
-using SeriesOfSplits = std::array<std::shared_ptr<const SeriesRows>, 3>;
+using SeriesOfSplits = PerSplit<std::shared_ptr<const SeriesRows>>;
 SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& data, const std::string& name,
                            const Metadata& fitted = {});
 // Returns the notes or warnings of all files.

@@ -18,9 +18,9 @@ struct SeriesUnits {
 };
 
 SeriesUnits::SeriesUnits(Graph& graph, std::span<const SeriesScales> series, std::int64_t horizon) {
-  Tensor means(DType::f32, {horizon * static_cast<std::int64_t>(series.size())}), deviations = means;
+  Tensor means(DType::f32, {horizon * std::ssize(series)}), deviations = means;
   std::int64_t at = 0;
-  for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h)
+  for (std::int64_t h = 0; h < horizon; ++h)
     for (const SeriesScales& s : series) {
       means.set(at, s.ahead[h].mean);
       deviations.set(at++, s.ahead[h].deviation);
@@ -34,7 +34,7 @@ Value SeriesUnits::from_scaled(Value y) const { return y * deviation + mean; }
 
 Inference forecast_inference(const Metadata& metadata) {
   const std::vector<SeriesScales> series = get_scales(metadata);
-  const auto S = static_cast<std::int64_t>(series.size()), H = static_cast<std::int64_t>(series[0].ahead.size());
+  const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
   const bool changes = get_integer(metadata, "difference") != 0;
   return {.inputs = {{"x", DType::f32, {any("T"), any("B"), fixed(S)}}},
           .outputs = {{"forecast", DType::f32, {any("B"), fixed(H), fixed(S)}}},
@@ -58,7 +58,7 @@ Inference forecast_inference(const Metadata& metadata) {
 StreamModel forecast_stream(const Metadata& metadata) {
   const RecurrentModelOptions model = get_model_options(metadata);
   const std::vector<SeriesScales> series = get_scales(metadata);
-  const auto S = static_cast<std::int64_t>(series.size()), H = static_cast<std::int64_t>(series[0].ahead.size());
+  const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
   const bool changes = get_integer(metadata, "difference") != 0;
   StreamModel stream = recurrent_stream(model, S);
   const auto recurrent_shapes = stream.state_shapes;

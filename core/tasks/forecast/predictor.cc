@@ -23,7 +23,7 @@ constexpr std::int64_t k_most_steps = 1'000'000;
 }  // namespace
 
 struct Forecaster::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
         window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
         missing(metadata.contains("missing") ? get_text(metadata, "missing") : "previous"),
@@ -35,8 +35,8 @@ struct Forecaster::State {
     program(1);  // checks early that metadata and parameters match
   }
 
-  std::int64_t n_series() const { return static_cast<std::int64_t>(scales.size()); }
-  std::int64_t horizon() const { return static_cast<std::int64_t>(scales[0].ahead.size()); }
+  std::int64_t n_series() const { return std::ssize(scales); }
+  std::int64_t horizon() const { return std::ssize(scales[0].ahead); }
   std::int64_t history() const { return window + (difference ? 1 : 0); }
 
   // x f32 [W,B,S] -> prediction [B,H*S], in units of the normalizer
@@ -54,8 +54,8 @@ struct Forecaster::State {
   // it again for the next horizon. Answers are rounded to few digits.
   void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
               std::span<const std::size_t> inputs) {
-    const auto S = static_cast<std::size_t>(n_series()), B = static_cast<std::size_t>(rows);
-    const auto W = static_cast<std::size_t>(window), H = static_cast<std::size_t>(horizon());
+    const std::size_t S = n_series(), B = rows;
+    const std::size_t W = window, H = horizon();
     Tensor x(DType::f32, {window, rows, n_series()});
     const auto to = x.values<float>();
     for (std::size_t b = 0; b < histories.size(); ++b) {
@@ -82,7 +82,7 @@ struct Forecaster::State {
   }
 
   void check(const Values& values, std::size_t index) const {
-    const auto S = static_cast<std::size_t>(n_series());
+    const std::size_t S = n_series();
     if (values.size() % S != 0)
       refuse_input(k_forecaster, index,
                    std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
@@ -96,7 +96,7 @@ struct Forecaster::State {
   // Returns the last rows of a history as model input. Gaps are filled as SeriesRows fills those of a file.
   Values last_rows(const Values& values, std::size_t index) const {
     check(values, index);
-    const auto S = static_cast<std::size_t>(n_series()), read = static_cast<std::size_t>(history()) * S;
+    const std::size_t S = n_series(), read = history() * S;
     const std::size_t first = values.size() - read;
     SeriesPiece piece;
     piece.end = history();
@@ -120,7 +120,7 @@ struct Forecaster::State {
     return std::move(piece.levels);
   }
 
-  Backend& backend;
+  BackendHandle backend;
   RecurrentModelOptions model;
   std::vector<SeriesScales> scales;
   std::vector<std::string> columns;
@@ -131,7 +131,7 @@ struct Forecaster::State {
   ProgramCache<std::int64_t> programs;  // by B
 };
 
-Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "forecast", k_forecaster);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
@@ -145,8 +145,8 @@ std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> hist
   if (steps < 0 || steps > k_most_steps)
     throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
-  const auto S = static_cast<std::size_t>(s.n_series());
-  const std::size_t wanted = static_cast<std::size_t>(steps > 0 ? steps : s.horizon()) * S;
+  const std::size_t S = s.n_series();
+  const std::size_t wanted = (steps > 0 ? steps : s.horizon()) * S;
   std::vector<Values> results(histories.size()), starts;
   std::vector<std::size_t> all(histories.size());
   for (std::size_t i = 0; i < histories.size(); ++i) {
@@ -170,17 +170,17 @@ namespace {
 
 std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const PredictInput> inputs,
                                         const PredictOptions& options) {
-  const auto series = static_cast<std::int64_t>(forecaster.columns().size());
+  const auto series = std::ssize(forecaster.columns());
   std::vector<Prediction> list;
   for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
-    list.emplace_back(Tensor::from<double>({static_cast<std::int64_t>(values.size()) / series, series}, values));
+    list.emplace_back(Tensor::from<double>({std::ssize(values) / series, series}, values));
   return list;
 }
 
 // Returns the last consecutive windows without overlap.
 std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
   std::vector<std::int64_t> starts;
-  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * static_cast<std::size_t>(horizon) < most; --i)
+  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * horizon < most; --i)
     if (starts.empty() || windows[i] + horizon <= starts.back()) starts.push_back(windows[i]);
   std::reverse(starts.begin(), starts.end());
   return starts;
@@ -206,7 +206,7 @@ void forecast_examples(const ExampleRequest& r, Examples& examples) {
         ForecastExample& e = examples.forecasts[s];
         e.at.push_back(rows.place(t + h));
         e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
-        e.predicted.push_back(values[static_cast<std::size_t>(h) * S + s]);
+        e.predicted.push_back(values[h * S + s]);
         e.ahead.push_back(h + 1);
         e.baselines["persistence"].push_back(piece.level(t - 1, s));
         const std::int64_t before = t + h - (h / period + 1) * period;

@@ -49,11 +49,11 @@ class EntityBegins {
 class Label : public Task, public SplitRecords, public SplitExamples {
  public:
   Label(const LabelOptions& options, RecordFile file, const Metadata& fitted)
-      : options_(options), file_(records_of(std::move(file), options.validation, options.test)) {
+      : options_(options), file_(records_of(std::move(file), options)) {
     check(options);
     reader_.index(file_);
     const std::string& name = file_.name();
-    SplitRows rows = split_rows(file_, options.validation, options.test, options.split_seed);
+    SplitRows rows = split_rows(file_, options);
     require_as_trained(fitted, name, "tokens", options.tokens);
     if (fitted.empty()) {
       fit(rows[0]);
@@ -73,11 +73,11 @@ class Label : public Task, public SplitRecords, public SplitExamples {
       throw Error(ErrorKind::usage, name, "no token has the outside label '" + options.outside + "'",
                   "Set outside to a label of the file, or remove the key");
     std::vector<Buckets::Lengths> lengths;
-    lengths.reserve(static_cast<std::size_t>(file_.size()));
+    lengths.reserve(file_.size());
     file_.for_each([&](std::int64_t row, std::string_view record) {
       const LabeledSentence sentence = reader_.sentence_in(file_, record);
       check(row, sentence);
-      lengths.push_back({static_cast<std::int64_t>(sentence.tokens.size()), 0});
+      lengths.push_back({std::ssize(sentence.tokens), 0});
     });
     parts_ = SplitBuckets(std::move(rows), lengths, {options.batch, options.batch_tokens});
   }
@@ -116,7 +116,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     Tensor ids(DType::i32, {T, B}), labels = Tensor::filled({DType::i32, {T, B}}, k_no_label), lengths(DType::i32, {B});
     for (std::size_t b = 0; b < chosen.rows.size(); ++b) {
       const Encoded sentence = encoded(file_.text(chosen.rows[b]));
-      if (static_cast<std::int64_t>(sentence.ids.size()) > T) file_.refuse_changed();
+      if (std::ssize(sentence.ids) > T) file_.refuse_changed();
       lengths.values<std::int32_t>()[b] = static_cast<std::int32_t>(sentence.ids.size());
       put_column(ids, static_cast<std::int64_t>(b), sentence.ids);
       put_column(labels, static_cast<std::int64_t>(b), sentence.labels);
@@ -206,7 +206,7 @@ class Label : public Task, public SplitRecords, public SplitExamples {
     file_.for_each([&](std::int64_t, std::string_view record) {
       for (const std::string& label : reader_.sentence_in(file_, record).labels) ++labels[label];
     });
-    tokens_ = Lexicon::of(tokens, options_.min_count, static_cast<std::size_t>(options_.vocabulary));
+    tokens_ = Lexicon::of(tokens, options_.min_count, options_.vocabulary);
     labels_ = Lexicon::of(labels, 1, Lexicon::k_max_entries);
   }
 
@@ -253,33 +253,21 @@ DataCheck check_data(const LabelOptions& o, DataSource from, const std::string& 
     LabeledReader reader;
     reader.index(file);
     c.format(reader.warnings());
-    const DataRows data(file, o.validation, o.test, o.split_seed);
-    std::vector<CheckedRow> rows;
-    std::map<std::string, std::array<std::int64_t, 3>> labels;
-    Lexicon::Counts counts;
+    const DataRows data(file, split_rows(file, o));
+    LabeledWords found;
     EntityBegins begins;
     data.for_each([&](const DataRows::Row& row) {
       const LabeledSentence s = reader.sentence_in(file, row.record);
       std::string content;
-      for (const std::string& token : s.tokens) content += token + "\t";
-      rows.push_back({content_of(content), static_cast<std::int64_t>(s.tokens.size()), row.line, row.split});
+      for (const std::string& token : s.tokens) {
+        content += token + "\t";
+        ++found.words[row.split][token];
+      }
+      found.rows.push_back({content_of(content), std::ssize(s.tokens), row.line, row.split});
       begins.add(s.labels);
-      for (const std::string& label : s.labels) ++labels[label][static_cast<std::size_t>(row.split)];
-      if (row.split == Split::train)
-        for (const std::string& token : s.tokens) ++counts[token];
+      for (const std::string& label : s.labels) ++found.labels[label][row.split];
     });
-    const Lexicon lexicon = Lexicon::of(counts, o.min_count, static_cast<std::size_t>(o.vocabulary));
-    DataChecker::BySplit known;
-    data.for_each([&](const DataRows::Row& row) {
-      DataChecker::Known& part = known[static_cast<std::size_t>(row.split)];
-      for (const std::string& token : reader.sentence_in(file, row.record).tokens)
-        ++(lexicon.id(token) == lexicon.size() ? part.unknown : part.known);
-    });
-    data.count(c);
-    c.lengths(rows, "tokens");
-    c.duplicates(rows);
-    c.vocabulary(known, lexicon.size());
-    c.labels(labels);
+    found.report(c, data, o, "tokens");
     if (const std::string what = begins.mixed(); !what.empty()) c.warn("labels", what);
   });
 }

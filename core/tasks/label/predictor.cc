@@ -40,7 +40,7 @@ Value marginals(Value scores, Value labels, Value loss) {
 }  // namespace
 
 struct Labeler::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), by_characters(get_text(metadata, "tokens") == "characters"),
         tokens(get_lexicon(metadata, "vocabulary")), lexicon(get_lexicon(metadata, "labels")),
         network(LabelNetwork::of(metadata, tokens, lexicon)), constants(constants_of(parameters)) {
@@ -105,7 +105,7 @@ struct Labeler::State {
     }
   }
 
-  Backend& backend;
+  BackendHandle backend;
   bool by_characters;
   Lexicon tokens, lexicon;
   std::vector<std::string> labels;
@@ -114,7 +114,7 @@ struct Labeler::State {
   ProgramCache<std::pair<std::int64_t, std::int64_t>> programs;  // by T and B
 };
 
-Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Labeler::Labeler(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "label", k_labeler);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
@@ -138,7 +138,7 @@ std::vector<Labeler::Result> Labeler::predict(std::span<const Sentence> sentence
   for (std::size_t i = 0; i < sentences.size(); ++i) {
     if (const std::string what = excess(sentences[i].size()); !what.empty()) refuse_input(k_labeler, i, what);
     if (!sentences[i].empty())
-      by_length[padded_length(static_cast<std::int64_t>(sentences[i].size()))].push_back(i);
+      by_length[padded_length(std::ssize(sentences[i]))].push_back(i);
   }
   std::vector<Result> results(sentences.size());
   for (const auto& [steps, items] : by_length)

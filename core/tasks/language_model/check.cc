@@ -22,8 +22,7 @@ std::vector<TextRegion> regions_of(const LanguageModelOptions& o, const std::sha
                                    const std::string& name) {
   const std::size_t size = file->size();
   const auto cut = [&](std::size_t end, const SplitSource& source, const char* key) {
-    const auto part =
-        source.file ? 0 : static_cast<std::size_t>(part_of(static_cast<std::int64_t>(size), source.share, key));
+    const std::size_t part = source.file ? 0 : part_of(static_cast<std::int64_t>(size), source.share, key);
     std::size_t at = end - std::min(part, end);
     for (char c = 0; at > 0 && at < end; ++at) {
       file->read_at(at, std::as_writable_bytes(std::span(&c, 1)));
@@ -63,13 +62,13 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
                                                                                           : Split::validation;
             for (const TextRegion& r : regions)
               if (f == 0 && r.file == from.file && line.at >= r.begin && line.at < r.end) split = r.split;
-            rows.push_back({content_of(line.text), static_cast<std::int64_t>(line.text.size()), line.number, split});
+            rows.push_back({content_of(line.text), std::ssize(line.text), line.number, split});
           },
           f);
     }
     c.figure("lines", static_cast<double>(rows.size()));
     c.figure("empty lines", static_cast<double>(empty));
-    if (empty > static_cast<std::int64_t>(rows.size()))
+    if (empty > std::ssize(rows))
       c.warn("empty lines", counted_are(empty, "line") + " empty, " + counted_are(rows.size(), "line") + " not");
     c.lengths(rows, "bytes per line");
     // Short lines (names, refrains, blanks) recur in every text.
@@ -84,7 +83,7 @@ DataCheck check_data(const LanguageModelOptions& o, DataSource from, const std::
     DataChecker::BySplit known;
     for (const TextRegion& r : regions)
       blocks(r).for_each_text([&](std::string_view text) {
-        count_ids(known[static_cast<std::size_t>(r.split)], tokenizer, text, r.name);
+        count_ids(known[r.split], tokenizer, text, r.name);
       });
     c.vocabulary(known, tokenizer.size());
   });

@@ -22,8 +22,8 @@ constexpr std::uint32_t k_domain = 0x67656E65u;
 
 }  // namespace
 
-void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend, const GenerateOptions& options,
-              const std::function<void(std::string_view)>& sink) {
+void generate(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
+              const GenerateOptions& options, const std::function<void(std::string_view)>& sink) {
   if (get_text(metadata, "task") != "language_model")
     throw Error(ErrorKind::usage, "generate",
                 "the model is a '" + get_text(metadata, "task") + "', not a language_model");
@@ -36,7 +36,7 @@ void generate(const Metadata& metadata, const TensorMap& parameters, Backend& ba
   const Tokenizer tokenizer = language_tokenizer(metadata, "model");
   if (tokenizer.size() < 2) throw Error(ErrorKind::input_file, "generate", "the vocabulary is empty");
   Stream stream(backend, task_stream(metadata), parameters);
-  std::vector<float> logits(static_cast<std::size_t>(stream.outputs()));
+  std::vector<float> logits(stream.outputs());
   const std::int32_t document_start = document_start_of(metadata);
   const auto read = [&](const std::int32_t id) {
     check_interruption();

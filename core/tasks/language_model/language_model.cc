@@ -34,7 +34,7 @@ class LanguageModel : public Task, public SplitSizes {
       : options_(checked_options(options, "language_model")), file_(std::move(file)), name_(name) {
     choose_block();
     // The text is split before anything is fitted to it.
-    const std::array<Region, 3> regions = cut_text();
+    const PerSplit<Region> regions = cut_text();
     const Tokenizer::Texts train = [&](const auto& take) {
       blocks(regions[0]).for_each_text(take);
     };
@@ -81,18 +81,18 @@ class LanguageModel : public Task, public SplitSizes {
   }
 
   std::int64_t split_size(Split split) const override {
-    const auto& ids = ids_[static_cast<std::size_t>(split)];
+    const auto& ids = ids_[split];
     return ids ? ids->size() : 0;
   }
   std::string split_unit() const override { return "token"; }
 
   std::int64_t n_batches(Split split) const override {
-    const auto& streams = streams_[static_cast<std::size_t>(split)];
+    const auto& streams = streams_[split];
     return streams ? streams->n_windows() : 0;
   }
 
   Batch batch(Split split, std::uint64_t, std::int64_t, std::int64_t index) const override {
-    Streams::Window w = streams_[static_cast<std::size_t>(split)]->window(index);
+    Streams::Window w = streams_[split]->window(index);
     Batch b;
     b.inputs.emplace("ids", std::move(w.ids));
     b.inputs.emplace("labels", std::move(w.labels));
@@ -116,15 +116,15 @@ class LanguageModel : public Task, public SplitSizes {
 
   // Baseline: the token frequencies of the training set at every position.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
-    const auto& scored = ids_[static_cast<std::size_t>(split)];
+    const auto& scored = ids_[split];
     if (!scored) return {};
-    std::vector<double> count(static_cast<std::size_t>(tokenizer_->size()), 1.0);
-    for_each_token(*ids_[0], [&](std::int32_t id) { ++count[static_cast<std::size_t>(id)]; });
+    std::vector<double> count(tokenizer_->size(), 1.0);
+    for_each_token(*ids_[0], [&](std::int32_t id) { ++count[id]; });
     const double all = static_cast<double>(ids_[0]->size()) + static_cast<double>(count.size());
     const Tensor lengths = characters_of_tokens();
     double bits = 0, characters = 0;
     for_each_token(*scored, [&](std::int32_t id) {
-      bits -= std::log2(count[static_cast<std::size_t>(id)] / all);
+      bits -= std::log2(count[id] / all);
       characters += lengths.at(id);
     });
     std::map<std::string, double> metrics{
@@ -137,8 +137,7 @@ class LanguageModel : public Task, public SplitSizes {
   static constexpr std::size_t k_least_block = 4096, k_largest_block = std::size_t{1} << 20;
 
   std::size_t n_kept() const {
-    return static_cast<std::size_t>(std::max<std::int64_t>(options_.batch, 1) +
-                                    std::max<std::int64_t>(options_.evaluation_batch, 1) + 4);
+    return std::max<std::int64_t>(options_.batch, 1) + std::max<std::int64_t>(options_.evaluation_batch, 1) + 4;
   }
   // A text that fits at one token per byte is one block.
   void choose_block() {
@@ -178,20 +177,20 @@ class LanguageModel : public Task, public SplitSizes {
     if (block_ >= r.file->size())
       return std::make_shared<TokenList>(
           tokenizer_->encode(blocks(r).text(blocks(r).read(r.begin, r.end)), r.name));
-    const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(streams, 1)) + 2;
+    const std::size_t kept = std::max<std::int64_t>(streams, 1) + 2;
     return std::make_shared<BlockTokens>(blocks(r), *tokenizer_, kept, r.name);
   }
   template <class F>
   static void for_each_token(const Tokens& tokens, const F& see) {
     std::vector<std::int32_t> part;
-    for (std::int64_t at = 0; at < tokens.size(); at += static_cast<std::int64_t>(part.size())) {
-      part.resize(static_cast<std::size_t>(std::min<std::int64_t>(tokens.size() - at, 1 << 16)));
+    for (std::int64_t at = 0; at < tokens.size(); at += std::ssize(part)) {
+      part.resize(std::min<std::int64_t>(tokens.size() - at, 1 << 16));
       tokens.read(at, part);
       for (const std::int32_t id : part) see(id);
     }
   }
 
-  std::array<Region, 3> cut_text() const {
+  PerSplit<Region> cut_text() const {
     Region whole{file_, name_, 0, file_->size()};
     const std::int64_t n = size_of(whole);
     const auto share = [&](const SplitSource& source, const char* key) {
@@ -206,7 +205,7 @@ class LanguageModel : public Task, public SplitSizes {
                       " for training",
                   "Lower data.validation or data.test, or use more data");
     const std::array<std::size_t, 4> at{0, place_of(whole, validation), place_of(whole, test), whole.end};
-    std::array<Region, 3> regions;
+    PerSplit<Region> regions;
     for (std::size_t split = 0; split < 3; ++split) {
       const SplitSource* own = split == 0 ? nullptr : split == 1 ? &options_.validation : &options_.test;
       if (!own || !own->file) regions[split] = {file_, name_, at[split], at[split + 1]};
@@ -221,9 +220,8 @@ class LanguageModel : public Task, public SplitSizes {
     std::size_t n = 0;
     blocks(r).for_each([&](std::string_view text, std::size_t at) {
       if (is_text()) require_block_of_text(text, at, r);
-      n += by_character() ? static_cast<std::size_t>(
-                                std::count_if(text.begin(), text.end(), std::not_fn(continues_character)))
-                          : text.size();
+      n += by_character() ? std::count_if(text.begin(), text.end(), std::not_fn(continues_character))
+                          : std::ssize(text);
     });
     if (n < 2)
       throw Error(ErrorKind::input_file, r.name,
@@ -237,7 +235,7 @@ class LanguageModel : public Task, public SplitSizes {
   }
   // Returns the file offset of character n, or of byte n moved to a character boundary.
   std::size_t place_of(const Region& whole, std::int64_t n) const {
-    if (!by_character()) return character_start(static_cast<std::size_t>(n));
+    if (!by_character()) return character_start(n);
     std::int64_t seen = 0;
     std::size_t place = whole.end;
     blocks(whole).for_each([&](std::string_view text, std::size_t at) {
@@ -270,8 +268,8 @@ class LanguageModel : public Task, public SplitSizes {
   std::size_t block_ = 0;  // bytes per read
   std::optional<Tokenizer> tokenizer_;
   std::int32_t document_start_ = -1;
-  std::array<std::shared_ptr<const Tokens>, 3> ids_;     // by split
-  std::array<std::unique_ptr<Streams>, 3> streams_;
+  PerSplit<std::shared_ptr<const Tokens>> ids_;
+  PerSplit<std::unique_ptr<Streams>> streams_;
 };
 
 }  // namespace

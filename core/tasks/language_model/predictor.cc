@@ -26,7 +26,7 @@ constexpr std::int64_t k_most_logits = std::int64_t{1} << 22;  // [T,B,V]
 }  // namespace
 
 struct TextScorer::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& b)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), tokenizer(language_tokenizer(metadata, "model")), network(LanguageNetwork::of(metadata)),
         window(std::clamp<std::int64_t>(k_most_logits / std::max<std::int64_t>(network.vocabulary, 1), 4, 256)),
         constants(constants_of(parameters)) {
@@ -65,13 +65,13 @@ struct TextScorer::State {
       states.emplace(name, Tensor(DType::f32, shape));
     }
     // The last token of a line is only a target.
-    for (std::size_t at = 0; at + 1 < longest; at += static_cast<std::size_t>(window)) {
+    for (std::size_t at = 0; at + 1 < longest; at += window) {
       const std::int64_t steps = std::min(window, padded_length(static_cast<std::int64_t>(longest - at) - 1));
       Tensor ids(DType::i32, {steps, rows}), labels = Tensor::filled({DType::i32, {steps, rows}}, k_no_label);
       for (std::size_t b = 0; b < items.size(); ++b) {
         const std::span<const std::int32_t> line = lines[items[b]];
         if (at + 1 >= line.size()) continue;
-        const std::size_t n = std::min(static_cast<std::size_t>(steps), line.size() - at - 1);
+        const std::size_t n = std::min<std::size_t>(steps, line.size() - at - 1);
         put_column(ids, static_cast<std::int64_t>(b), line.subspan(at, n));
         put_column(labels, static_cast<std::int64_t>(b), line.subspan(at + 1, n));
       }
@@ -82,12 +82,12 @@ struct TextScorer::State {
       const Tensor losses = std::move(states.at("losses"));
       states.erase("losses");
       for (std::int64_t i = 0; i < losses.elements(); ++i)
-        if (const auto b = static_cast<std::size_t>(i % rows); b < items.size())
+        if (const std::size_t b = i % rows; b < items.size())
           results[items[b]].log_probability -= losses.at(i);
     }
   }
 
-  Backend& backend;
+  BackendHandle backend;
   Tokenizer tokenizer;
   LanguageNetwork network;
   std::int64_t window;
@@ -96,7 +96,7 @@ struct TextScorer::State {
   ProgramCache<std::pair<std::int64_t, std::int64_t>> programs;  // by T and B
 };
 
-TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+TextScorer::TextScorer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "language_model", k_text_scorer);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
@@ -127,9 +127,9 @@ std::vector<TextScorer::Result> TextScorer::predict(std::span<const std::string>
     lines[i] = s.before;
     lines[i].insert(lines[i].end(), ids.begin(), ids.end());
     Result& result = results[i];
-    result.tokens = static_cast<std::int64_t>(ids.size());
+    result.tokens = std::ssize(ids);
     result.unknown = std::count(ids.begin(), ids.end(), s.tokenizer.unknown());
-    result.scored = static_cast<std::int64_t>(lines[i].size()) - 1;
+    result.scored = std::ssize(lines[i]) - 1;
     if (s.tokenizer.kind() != "words")
       for (std::size_t t = 1; t < lines[i].size(); ++t) result.characters += s.tokenizer.characters(lines[i][t]);
     if (result.scored > 0) by_length[std::min(padded_length(result.scored), s.window + 1)].push_back(i);

@@ -43,7 +43,8 @@ std::vector<std::vector<double>> rows_in(std::span<const PredictInput> inputs) {
   return inputs_as<std::vector<double>>(inputs, "numbers");
 }
 
-std::unique_ptr<Predictor> make_predictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+std::unique_ptr<Predictor> make_predictor(const Metadata& metadata, const TensorMap& parameters,
+                                          BackendHandle backend) {
   const std::string& task = get_text(metadata, "task");
   if (const PredictionRow* row = prediction_row(task)) return row->predictor(metadata, parameters, backend);
   throw Error(ErrorKind::input_file, "model", "unknown task " + in_quotes(task));
@@ -55,7 +56,7 @@ std::vector<std::pair<std::string, std::string>> prediction_forms() {
 #undef UNROLL_TASK_FORM
 }
 
-Examples examples_of(const Task& task, const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+Examples examples_of(const Task& task, const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
                      Split split, std::size_t most) {
   Examples examples;
   examples.task = get_text(metadata, "task");

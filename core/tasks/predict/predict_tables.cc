@@ -71,7 +71,7 @@ std::vector<std::string> FeatureReader::warnings() const { return state_->reader
 
 std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std::int64_t number) {
   State& s = *state_;
-  const auto n = static_cast<std::size_t>(number);
+  const std::size_t n = number;
   if (!s.reader.read({line, n, 0}, s.cells)) return std::nullopt;
   if (s.places.empty()) s.find_columns();
   Row row;

@@ -12,17 +12,17 @@ constexpr std::string_view k_regressor = "Regressor";
 }  // namespace
 
 struct Regressor::State {
-  State(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+  State(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
       : targets(get_targets(metadata)), mean(get_numbers(metadata, "target_mean", targets.size())),
         deviation(get_numbers(metadata, "target_deviation", targets.size())),
-        rows(metadata, parameters, backend, k_regressor, static_cast<std::int64_t>(targets.size()),
+        rows(metadata, parameters, backend, k_regressor, std::ssize(targets),
              [](Value standardized) { return standardized; }) {}
   std::vector<std::string> targets;
   std::vector<double> mean, deviation;  // by target
   RowPredictor rows;
 };
 
-Regressor::Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend) {
+Regressor::Regressor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend) {
   require_task(metadata, "regress", k_regressor);
   state_ = hidden_state<State>(metadata, parameters, backend);
 }
@@ -46,7 +46,7 @@ std::vector<Prediction> regress_inputs(Regressor& regressor, std::span<const Pre
                                        const PredictOptions&) {
   std::vector<Prediction> list;
   for (const std::vector<double>& values : regressor.predict(rows_in(inputs)))
-    list.emplace_back(Tensor::from<double>({static_cast<std::int64_t>(values.size())}, values));
+    list.emplace_back(Tensor::from<double>({std::ssize(values)}, values));
   return list;
 }
 

@@ -164,7 +164,7 @@ class Regress : public Task, public TableRows {
     double largest = 0;  // largest scale, because its square may exceed f32
     for (const ZScore& scale : scales_) largest = std::max(largest, scale.deviation);
     Tensor units(DType::f32, {K});
-    for (std::int64_t k = 0; k < K; ++k) units.set(k, scales_[static_cast<std::size_t>(k)].deviation / largest);
+    for (std::int64_t k = 0; k < K; ++k) units.set(k, scales_[k].deviation / largest);
     const Value unit = constant(scope.graph(), units);
     const Value absolutes = reduce_sum(absolute, {0}), squares = reduce_sum(square, {0});  // [K]
     t.metrics.push_back({"mae", sum(absolutes * unit), t.weight, MetricForm::ratio, largest});
@@ -172,14 +172,14 @@ class Regress : public Task, public TableRows {
     if (K == 1 || scope.training()) return;
     const Value count = scalar_like(t.weight, static_cast<double>(B));
     for (std::int64_t k = 0; k < K; ++k) {
-      const std::string name = target_names()[static_cast<std::size_t>(k)];
-      const double scale = scales_[static_cast<std::size_t>(k)].deviation;
+      const std::string name = target_names()[k];
+      const double scale = scales_[k].deviation;
       t.metrics.push_back({"mae." + name, row(absolutes, k), count, MetricForm::ratio, scale});
       t.metrics.push_back({"rmse." + name, row(squares, k), count, MetricForm::root, scale});
     }
   }
 
-  std::int64_t n_targets() const { return static_cast<std::int64_t>(targets().size()); }
+  std::int64_t n_targets() const { return std::ssize(targets()); }
 
   RegressOptions options_;
   std::vector<ZScore> scales_;  // by target

@@ -168,7 +168,7 @@ Metadata sequential_metadata(const Sequential& model) {
                     {"inputs", std::to_string(model.inputs)},
                     {"layers", std::to_string(model.layers.size())}};
   for (std::int64_t k = 0; k < std::ssize(model.layers); ++k) {
-    const SequentialLayer& layer = model.layers[static_cast<std::size_t>(k)];
+    const SequentialLayer& layer = model.layers[k];
     Metadata own{{"kind", layer.kind}, {"name", layer.name}};
     if (layer.kind == "embedding") own["tokens"] = std::to_string(layer.tokens);
     if (layer.kind == "embedding" || layer.kind == "linear") own["size"] = std::to_string(layer.size);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of texts and summaries: lengths, truncation, unknown words and the share of them that can be copied.
 #include <algorithm>
-#include <array>
 
 #include "core/support/text/counted.h"
 #include "core/tasks/check/data_rows.h"
@@ -13,7 +12,7 @@ namespace unroll {
 namespace {
 
 struct Seen {
-  std::array<DataChecker::Known, 3> source, target;  // by split
+  DataChecker::BySplit source, target;
   std::int64_t unknown = 0, copyable = 0;            // unknown target tokens, and those that occur in the source
   std::int64_t sources_cut = 0, targets_cut = 0;
   std::vector<std::int64_t> source_tokens, target_tokens;  // of whole texts, before truncation
@@ -25,14 +24,14 @@ void quantiles(DataChecker& c, const std::string& what, std::vector<std::int64_t
   std::sort(lengths.begin(), lengths.end());
   for (const int percent : {50, 90, 95, 99})
     c.figure(what + " tokens, " + std::to_string(percent) + " %",
-             static_cast<double>(lengths[(lengths.size() - 1) * static_cast<std::size_t>(percent) / 100]));
+             static_cast<double>(lengths[(lengths.size() - 1) * percent / 100]));
 }
 
-void see(Seen& seen, const PairCoder& coder, const TextPair& pair, std::size_t split, const std::string& name) {
+void see(Seen& seen, const PairCoder& coder, const TextPair& pair, Split split, const std::string& name) {
   const SourceTokens source = coder.source(pair.source, name);
   const PairCoder::Target target = coder.target(pair.target, source, name);
   seen.source[split].unknown += source.n_unknown;
-  seen.source[split].known += static_cast<std::int64_t>(source.ids.size()) - source.n_unknown;
+  seen.source[split].known += std::ssize(source.ids) - source.n_unknown;
   for (const std::int32_t id : target.ids) {
     const bool copied = id >= coder.tokens(), unknown = copied || id == coder.target_tokenizer().unknown();
     ++(unknown ? seen.target[split].unknown : seen.target[split].known);
@@ -41,15 +40,15 @@ void see(Seen& seen, const PairCoder& coder, const TextPair& pair, std::size_t s
   }
   seen.sources_cut += source.cut > 0;
   seen.targets_cut += target.cut > 0;
-  seen.source_tokens.push_back(static_cast<std::int64_t>(source.ids.size()) + source.cut);
-  seen.target_tokens.push_back(static_cast<std::int64_t>(target.ids.size()) + target.cut);
+  seen.source_tokens.push_back(std::ssize(source.ids) + source.cut);
+  seen.target_tokens.push_back(std::ssize(target.ids) + target.cut);
 }
 
 }  // namespace
 
 DataCheck check_data(const SummarizeOptions& o, DataSource from, const std::string& name) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_of(RecordFile(from.file, name, o.memory_limit), o.validation, o.test);
+    RecordFile file = records_of(RecordFile(from.file, name, o.memory_limit), o);
     PairsReader reader = summary_reader(o, name);
     index_pairs(file, reader);
     SplitRows rows = summary_rows(file, reader, o);
@@ -61,7 +60,7 @@ DataCheck check_data(const SummarizeOptions& o, DataSource from, const std::stri
       const TextPair pair = reader.pair_in(file, row.record);
       checked_rows.push_back({content_of(pair.source),
                               static_cast<std::int64_t>(pair.source.size() + pair.target.size()), row.line, row.split});
-      see(seen, coder, pair, static_cast<std::size_t>(row.split), name);
+      see(seen, coder, pair, row.split, name);
     });
     data.count(c);
     c.lengths(checked_rows, "bytes per pair");

@@ -18,7 +18,7 @@ struct Summarizer::State {
   TextWriter writer;
 };
 
-Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+Summarizer::Summarizer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
     : state_(hidden_state<State>(TextWriter(metadata, "summarize", k_summarizer, parameters, backend))) {}
 
 void Summarizer::check(std::string_view source) const {
@@ -32,7 +32,7 @@ std::vector<Summarizer::Result> Summarizer::predict(std::span<const std::string>
   for (std::size_t i = 0; i < sources.size(); ++i) {
     check(sources[i]);
     const SourceTokens& one = tokens.emplace_back(state_->writer.coder().source(sources[i], k_summarizer));
-    results[i].tokens = static_cast<std::int64_t>(one.ids.size());
+    results[i].tokens = std::ssize(one.ids);
     results[i].unknown = one.n_unknown;
     results[i].cut = one.cut;
   }

@@ -10,16 +10,15 @@
 namespace unroll {
 
 PairsReader summary_reader(const SummarizeOptions& options, const std::string& name) {
-  constexpr std::size_t k_max_side_bytes = std::size_t{1} << 20;
   PairsFormat format = summary_format();
   format.source = options.source;
   format.target = options.target;
   format.split = options.split;
-  return {name, std::move(format), {.max_side = k_max_side_bytes}};
+  return {name, std::move(format), k_long_texts};
 }
 
 SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const SummarizeOptions& options) {
-  if (options.split.empty()) return split_rows(file, options.validation, options.test, options.split_seed);
+  if (options.split.empty()) return split_rows(file, options);
   if (options.validation.file || options.test.file)
     throw Error(ErrorKind::usage, "summarize", "the splits are named by a column and by files",
                 "Set either data.split, or files for data.validation and data.test");
@@ -30,7 +29,7 @@ SplitRows summary_rows(const RecordFile& file, const PairsReader& reader, const 
     const auto at = std::find(std::begin(k_names), std::end(k_names), cell);
     if (at == std::end(k_names))
       file.refuse(row, "the split is " + in_quotes(cell), "Write train, validation or test");
-    rows[static_cast<std::size_t>(at - std::begin(k_names))].push_back(row);
+    rows[at - std::begin(k_names)].push_back(row);
   });
   if (rows[0].empty()) throw Error(ErrorKind::input_file, file.name(), "no row has the split 'train'");
   return rows;
@@ -53,7 +52,7 @@ namespace {
 
 std::shared_ptr<const PairTask> summarize_of(const SummarizeOptions& o, RecordFile data, const Metadata& fitted) {
   checked_options(o, "summarize");
-  RecordFile file = records_of(std::move(data), o.validation, o.test);
+  RecordFile file = records_of(std::move(data), o);
   PairsReader reader = summary_reader(o, file.name());
   index_pairs(file, reader);
   SplitRows rows = summary_rows(file, reader, o);

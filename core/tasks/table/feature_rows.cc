@@ -32,7 +32,7 @@ void fill_along(std::span<double> values, std::size_t first, std::size_t stride,
 }  // namespace
 
 void Features::apply(std::span<double> values) const {
-  const auto stride = static_cast<std::size_t>(width());
+  const std::size_t stride = width();
   for (std::size_t f = 0; f < stride && missing != "error" && missing != "mean"; ++f)
     fill_along(values, f, stride, missing == "interpolate");
   for (std::size_t f = 0; f < values.size(); ++f) {
@@ -47,7 +47,7 @@ std::string target_text(std::string_view cell) {
 }
 
 void put_sequence(std::span<const double> values, std::span<float> x, std::int64_t b, std::int64_t B, std::int64_t I) {
-  const auto width = static_cast<std::size_t>(I), row = static_cast<std::size_t>(b), rows = static_cast<std::size_t>(B);
+  const std::size_t width = I, row = b, rows = B;
   for (std::size_t i = 0; i < values.size(); ++i)
     x[(i / width * rows + row) * width + i % width] = static_cast<float>(values[i]);
 }

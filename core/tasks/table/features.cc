@@ -33,7 +33,7 @@ Features Features::of(const Metadata& m) {
   if (f.steps < 1 || width < 1 || f.steps > k_most || width > k_most)
     throw Error(ErrorKind::input_file, "model", "metadata 'steps' and 'width' must lie in 1 to 65536");
   f.columns = m.contains("columns") ? get_list(m, "columns") : numbered_columns(f.steps * width);
-  if (static_cast<std::int64_t>(f.columns.size()) != f.steps * width)
+  if (std::ssize(f.columns) != f.steps * width)
     throw Error(ErrorKind::input_file, "model", "metadata 'columns' must hold steps * width names");
   f.divide = get_double(m, "divide");
   if (!(std::fabs(f.divide) > 0)) throw Error(ErrorKind::input_file, "model", "metadata 'divide' must not be 0");
@@ -74,6 +74,20 @@ std::vector<double> get_numbers(const Metadata& m, const std::string& key, std::
   if (values.size() != n || !finite)
     throw Error(ErrorKind::input_file, "model", "metadata '" + key + "' must hold " + std::to_string(n) + " numbers");
   return values;
+}
+
+std::vector<std::string> class_names_of(const Metadata& metadata) {
+  std::vector<std::string> labels;
+  if (metadata.contains("labels")) {
+    labels = get_list(metadata, "labels");
+    if (labels.empty()) throw Error(ErrorKind::input_file, "model", "metadata 'labels' is empty");
+    return labels;
+  }
+  const std::int64_t classes = get_integer(metadata, "classes");
+  if (classes < 1 || classes > k_max_classes)
+    throw Error(ErrorKind::input_file, "model", "metadata 'classes' is " + std::to_string(classes));
+  for (std::int64_t k = 0; k < classes; ++k) labels.push_back(std::to_string(k));
+  return labels;
 }
 
 std::vector<std::string> get_targets(const Metadata& m) {

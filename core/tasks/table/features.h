@@ -27,7 +27,7 @@ struct Features {
   static Features of(const Metadata& metadata);
   void put(Metadata& metadata) const;
 
-  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()) / steps; }
+  std::int64_t width() const { return std::ssize(columns) / steps; }
   // Fills and scales the values of a row, NaN where missing.
   void apply(std::span<double> values) const;
   // Scales x [T,B,width()] without missing values in a graph.
@@ -40,6 +40,10 @@ std::vector<double> get_numbers(const Metadata& metadata, const std::string& key
 
 // Returns the target columns of a model: those of `targets`, or the single `label`.
 std::vector<std::string> get_targets(const Metadata& metadata);
+inline constexpr std::int64_t k_max_classes = 65536;
+// Returns the class names of a model; "0", "1", ... for models without names. Throws Error(input_file) on an empty list
+// and on a number of classes out of range.
+std::vector<std::string> class_names_of(const Metadata& metadata);
 // Returns the class text of a target cell: "2", "2.0" and " 2" are one class.
 std::string target_text(std::string_view cell);
 // Copies the T * I values of row b of B into x [T,B,I].

@@ -8,7 +8,7 @@
 
 namespace unroll {
 
-RowPredictor::RowPredictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+RowPredictor::RowPredictor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
                            std::string_view who, std::int64_t n, Value (*finish)(Value answers))
     : backend_(backend), who_(who), network_(TableNetwork::of(metadata)), n_(n), finish_(finish),
       constants_(constants_of(parameters)) {
@@ -28,7 +28,7 @@ std::shared_ptr<Program> RowPredictor::program(std::int64_t rows) {
 
 void RowPredictor::check(const std::vector<double>& row, std::size_t index) const {
   const Features& f = features();
-  if (static_cast<std::int64_t>(row.size()) != f.steps * f.width())
+  if (std::ssize(row) != f.steps * f.width())
     refuse_input(who_, index, "expected " + counted(f.steps, "step") + " of " + counted(f.width(), "value") +
                                   "; got " + counted(row.size(), "value"));
   for (const double value : row) {
@@ -46,7 +46,7 @@ void RowPredictor::predict(std::span<const std::vector<double>> rows,
     check(rows[i], i);
     all[i] = i;
   }
-  const auto n = static_cast<std::size_t>(n_);
+  const std::size_t n = n_;
   for_each_batch(all, prediction_rows(T * I, std::int64_t{1} << 20),
                  [&](std::span<const std::size_t> part, std::int64_t B) {
                    Tensor x(DType::f32, {T, B, I});

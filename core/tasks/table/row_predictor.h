@@ -17,7 +17,7 @@ namespace unroll {
 class RowPredictor {
  public:
   // `who` appears in messages. The network has n answers per row; `finish` converts them to the outputs [B,n].
-  RowPredictor(const Metadata& metadata, const TensorMap& parameters, Backend& backend, std::string_view who,
+  RowPredictor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend, std::string_view who,
                std::int64_t n, Value (*finish)(Value answers));
 
   const Features& features() const { return network_.features; }
@@ -30,7 +30,7 @@ class RowPredictor {
   std::shared_ptr<Program> program(std::int64_t rows);
   void check(const std::vector<double>& row, std::size_t index) const;
 
-  Backend& backend_;
+  BackendHandle backend_;
   std::string_view who_;
   TableNetwork network_;
   std::int64_t n_;

@@ -67,7 +67,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
                            std::shared_ptr<const Vfs::Reader> from, const std::string& name, const TakeTargets& take,
                            const std::function<void(DataChecker&)>& finish) {
   return checked([&](DataChecker& c) {
-    RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o.validation, o.test);
+    RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o);
     c.empty_lines(file, 0, /*csv=*/true);
     CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
     NumberCheck numbers(o.missing != "error");
@@ -81,14 +81,13 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
     });
     numbers.report(c);
     c.format(reader.warnings());
-    const DataRows data(file, o.validation, o.test, o.split_seed);
+    const DataRows data(file, split_rows(file, o));
     std::vector<CheckedRow> rows;
     data.for_each([&](const DataRows::Row& row) {
       const std::vector<std::string> cells = cells_in(file, reader, row.record);
       std::string content;
       for (const std::size_t k : columns->features) content += cells[k] + ",";
-      rows.push_back(
-          {content_of(content), static_cast<std::int64_t>(columns->features.size()), row.line, row.split});
+      rows.push_back({content_of(content), std::ssize(columns->features), row.line, row.split});
       std::vector<std::string> targets;
       for (const std::size_t k : columns->targets) targets.push_back(cells[k]);
       take(targets, row.split);

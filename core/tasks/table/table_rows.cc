@@ -23,7 +23,7 @@ void check_scaling(const TableRowsOptions& o, const std::string& task) {
 
 TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWords words, const Metadata& fitted)
     : options_(options), batch_(options.batch), words_(std::move(words)), fitted_(fitted),
-      file_(records_of(std::move(file), options.validation, options.test)),
+      file_(records_of(std::move(file), options)),
       reader_(file_.name(), CsvLimits{}.max_columns,
               fitted.empty() ? CsvFormat::of(options.header, options.separator, options.missing_values)
                              : format_as_trained(fitted, Features::of(fitted).columns)) {
@@ -43,7 +43,7 @@ void TableRows::read(std::span<const std::string> targets, const TakeCells& take
 }
 
 void TableRows::draw_splits() {
-  rows_ = split_rows(file_, options_.validation, options_.test, options_.split_seed);
+  rows_ = split_rows(file_, options_);
   if (!fitted_.empty()) return;
   features_.mean.assign(places_.size(), 0.0);
   features_.deviation.assign(places_.size(), 1.0);
@@ -91,9 +91,8 @@ Tensor TableRows::inputs(Split split, std::uint64_t seed, std::int64_t epoch, st
   const auto xs = x.values<float>();
   std::vector<double> values(places_.size());
   for (std::int64_t b = 0; b < B; ++b) {
-    const std::int64_t k =
-        split == Split::train ? shuffle_.order(n, seed, epoch)[static_cast<std::size_t>(begin + b)] : begin + b;
-    const std::string record = file_.text(from[static_cast<std::size_t>(k)]);
+    const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[begin + b] : begin + b;
+    const std::string record = file_.text(from[k]);
     numbers_in(file_, reader_, record, places_, values);
     features_.apply(values);
     put_sequence(values, xs, b, B, I);
@@ -173,7 +172,7 @@ void TableRows::require_named(std::span<const std::string> named, std::span<cons
 }
 
 void TableRows::divide_into_steps() {
-  const auto n = static_cast<std::int64_t>(places_.size());
+  const auto n = std::ssize(places_);
   features_.steps = options_.steps == 0 ? n : options_.steps;
   if (n == 0)
     throw Error(ErrorKind::input_file, file_.name(), "has only one column; expected features and a " + words_.target,

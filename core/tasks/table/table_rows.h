@@ -45,7 +45,7 @@ class TableRows : public SplitExamples, public SplitTableRows {
   // Returns the target cells of a record.
   std::vector<std::string> targets_in(std::string_view record) const;
 
-  const std::vector<std::int64_t>& rows(Split split) const { return rows_[static_cast<std::size_t>(split)]; }
+  const std::vector<std::int64_t>& rows(Split split) const { return rows_[split]; }
   std::int64_t n_examples(Split split) const override { return static_cast<std::int64_t>(rows(split).size()); }
   std::int64_t n_batches_of(Split split) const { return (n_examples(split) + batch_ - 1) / batch_; }
   void for_each_record(Split split, const std::function<void(std::string_view record)>& take) const;

@@ -11,7 +11,7 @@ constexpr const char* k_translator = "Translator";
 
 constexpr WritingLimits k_translation_limits{
     .longest = [](const SourceTokens& source, const PairCoder&) {
-      return 2 * static_cast<std::int64_t>(source.ids.size()) + 20;
+      return 2 * std::ssize(source.ids) + 20;
     }};
 
 std::string excess_tokens(const std::string& what, std::size_t tokens, std::int64_t cut) {
@@ -30,7 +30,7 @@ struct Translator::State {
   }
 };
 
-Translator::Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend)
+Translator::Translator(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend)
     : state_(hidden_state<State>(TextWriter(metadata, "translate", k_translator, parameters, backend))) {}
 
 void Translator::check(std::string_view source) const {
@@ -47,7 +47,7 @@ std::vector<Translator::Result> Translator::predict(std::span<const std::string>
     const SourceTokens& one = tokens.emplace_back(state_->read(sources[i]));
     if (const std::string what = excess_tokens("source", one.ids.size(), one.cut); !what.empty())
       refuse_input(k_translator, i, what);
-    results[i].tokens = static_cast<std::int64_t>(one.ids.size());
+    results[i].tokens = std::ssize(one.ids);
     results[i].unknown = one.n_unknown;
   }
   std::vector<std::vector<ScoredText>> written = state_->writer.write(tokens, options, k_translation_limits);

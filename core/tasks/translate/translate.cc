@@ -22,10 +22,10 @@ PairCoder translate_coder(const TranslateOptions& o, const RecordFile& file, con
 
 std::shared_ptr<const PairTask> translate_of(const TranslateOptions& o, RecordFile data, const Metadata& fitted) {
   checked_options(o, "translate");
-  RecordFile file = records_of(std::move(data), o.validation, o.test);
+  RecordFile file = records_of(std::move(data), o);
   PairsReader reader(file.name(), {});
   index_pairs(file, reader);
-  SplitRows rows = split_rows(file, o.validation, o.test, o.split_seed);
+  SplitRows rows = split_rows(file, o);
   PairCoder coder = translate_coder(o, file, reader, rows[0], fitted);
   const AttentionNetwork network = network_of(o, o, coder);
   return make_text_pairs({.task = "translate",
@@ -52,7 +52,7 @@ DataCheck check_data(const TranslateOptions& o, DataSource from, const std::stri
     PairsReader reader(name, {});
     c.empty_lines(file, 0, joins_lines(file, reader));
     index_pairs(file, reader);
-    const DataRows data(file, o.validation, o.test, o.split_seed);
+    const DataRows data(file, split_rows(file, o));
     std::vector<CheckedRow> rows;
     data.for_each([&](const DataRows::Row& row) {
       const TextPair pair = reader.pair_in(file, row.record);
@@ -68,8 +68,7 @@ DataCheck check_data(const TranslateOptions& o, DataSource from, const std::stri
       const Tokenizer tokenizer = pair_tokenizer(file, reader, data.train(), {&part.first, 1}, o, o.tokens);
       DataChecker::BySplit known;
       data.for_each([&](const DataRows::Row& row) {
-        count_ids(known[static_cast<std::size_t>(row.split)], tokenizer,
-                  before + reader.pair_in(file, row.record).*side, name);
+        count_ids(known[row.split], tokenizer, before + reader.pair_in(file, row.record).*side, name);
       });
       c.vocabulary(known, tokenizer.size(), part.second);
     }

@@ -52,9 +52,9 @@ bool vanishes(const Seen& s) {
   if (s.from_start && s.gradient_norms.size() == k_first_reports &&
       *std::max_element(s.gradient_norms.begin(), s.gradient_norms.end()) < k_vanished)
     return true;
-  if (!s.watch) return false;
+  if (!s.statistics) return false;
   double low = HUGE_VAL, high = 0;
-  for (const auto& [name, p] : s.watch->parameters)
+  for (const auto& [name, p] : s.statistics->parameters)
     if (is_layer_weight(name)) {
       low = std::min(low, p.gradient_norm);
       high = std::max(high, p.gradient_norm);
@@ -62,14 +62,14 @@ bool vanishes(const Seen& s) {
   return low < k_vanished * high;
 }
 
-bool any_loop(const Seen& s, double LoopWatch::*share, double limit) {
-  if (!s.watch) return false;
-  for (const auto& [name, loop] : s.watch->loops)
+bool any_loop(const Seen& s, double LoopStatistics::*share, double limit) {
+  if (!s.statistics) return false;
+  for (const auto& [name, loop] : s.statistics->loops)
     if (loop.*share > limit) return true;
   return false;
 }
-bool saturates(const Seen& s) { return any_loop(s, &LoopWatch::saturated, k_saturated); }
-bool dies(const Seen& s) { return any_loop(s, &LoopWatch::dead, k_dead); }
+bool saturates(const Seen& s) { return any_loop(s, &LoopStatistics::saturated, k_saturated); }
+bool dies(const Seen& s) { return any_loop(s, &LoopStatistics::dead, k_dead); }
 
 double least_validation(std::span<const Advisor::Validated> list) {
   double least = HUGE_VAL;
@@ -170,7 +170,7 @@ std::span<const Symptom> symptoms() { return k_symptoms; }
 void Advisor::remember(const Progress& p) {
   Seen& s = seen_;
   s.skipped = p.skipped_updates;
-  if (p.watch) s.watch = &*p.watch;
+  if (p.statistics) s.statistics = &*p.statistics;
   if (p.validation_loss) {
     if (n_losses_ > 0) s.validations.push_back({loss_sum_ / static_cast<double>(n_losses_), *p.validation_loss});
     loss_sum_ = 0;
@@ -199,7 +199,7 @@ std::vector<Advice> Advisor::look(const Progress& progress) {
     said_.insert(s.name);
     found.push_back({std::string(s.name), std::string(s.seen) + ". Try " + std::string(s.remedies)});
   }
-  seen_.watch = nullptr;  // it belongs to the report
+  seen_.statistics = nullptr;  // it belongs to the report
   return found;
 }
 

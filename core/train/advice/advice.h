@@ -30,15 +30,15 @@ inline constexpr Symptom k_worse_than_baseline{
 // All of them.
 std::span<const Symptom> symptoms();
 
-// Looks at the reports of a run, in order, and names each symptom once. Of a resumed run it looks at those in
-// metrics.jsonl first; no checkpoint holds what was said, because some of it depends on time.
+// Looks at the reports of a run, in order, and names each symptom once. For a resumed run it first reads the
+// reports in metrics.jsonl. No checkpoint holds earlier advice, because some of it depends on time.
 class Advisor {
  public:
   // from_start: the reports are those of a run from its first update on.
   explicit Advisor(bool from_start) { seen_.from_start = from_start; }
   std::vector<Advice> look(const Progress& progress);
 
-  // What it has seen; losses of a validation stand beside the mean training loss since the one before.
+  // A validation: its loss, and the mean training loss since the one before.
   struct Validated {
     double training, validation;
   };
@@ -51,7 +51,7 @@ class Advisor {
     double first_loss = 0, last_loss = 0;
     bool infinite_metric = false;
     bool from_start = false;
-    const Watch* watch = nullptr;
+    const TrainingStatistics* statistics = nullptr;
     std::int64_t skipped = 0;
   };
 

@@ -3,10 +3,18 @@
 
 #include <algorithm>
 
-#include "core/ir/input_range.h"
+#include "core/train/files/check_parameters.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
+
+namespace {
+
+std::string name_in_shard(const std::string& state, std::int64_t shard) {
+  return shard == 0 ? state : state + "@" + std::to_string(shard);
+}
+
+}  // namespace
 
 void DeviceTensors::add(const std::string& name, const Type& type) {
   const auto at = entries_.find(name);
@@ -57,6 +65,18 @@ std::vector<std::string> DeviceTensors::names() const {
   return names;
 }
 
+TensorMap DeviceTensors::downloaded() const {
+  TensorMap tensors;
+  for (const auto& [name, e] : entries_) tensors.emplace(name, download(name));
+  return tensors;
+}
+
+TensorMap DeviceTensors::views() const {
+  TensorMap tensors;
+  for (const auto& [name, e] : entries_) tensors.emplace(name, view(name));
+  return tensors;
+}
+
 TensorMap DeviceTensors::nonzero() const {
   TensorMap copies;
   for (const auto& [name, e] : entries_) {
@@ -76,6 +96,14 @@ void DeviceTensors::put_back(const TensorMap& copies) {
   }
 }
 
+void DeviceTensors::replace_all(const TensorMap& tensors, const std::string& source) {
+  NamedTypes expected, got;
+  for (const auto& [name, e] : entries_) expected.emplace(name, e.type);
+  for (const auto& [name, tensor] : tensors) got.emplace(name, tensor.type());
+  check_parameters(expected, got, source);
+  for (const auto& [name, tensor] : tensors) upload(name, tensor);
+}
+
 std::size_t DeviceTensors::bytes() const {
   std::size_t all = 0;
   for (const auto& [name, e] : entries_) all += e.type.bytes();
@@ -89,53 +117,63 @@ std::size_t DeviceTensors::bytes(TensorRole role) const {
   return all;
 }
 
-PlanOptions donating(const Graph& graph, PlanOptions options) {
-  for (const NamedValue& output : graph.outputs())
-    for (const NamedValue& input : graph.inputs())
-      if (input.name == output.name) options.donate.emplace_back(output.name, input.name);
-  return options;
+void ModelTensors::add_parameters(const TensorMap& initial, bool averages) {
+  for (const auto& [name, tensor] : initial) {
+    parameters_.add(name, tensor.type());
+    if (averages) carried_.add(average_name(name), tensor.type());
+  }
+  set_parameters(initial, "initial values");
 }
 
-BoundProgram::BoundProgram(const Graph& graph, std::span<const PersistentTensors> persistent, Backend& backend,
-                           PlanOptions options)
-    : program_(graph, backend, donating(graph, std::move(options))), limits_(index_limits(graph)),
-      own_inputs_(backend), own_outputs_(backend) {
-  const Graph& planned = *program_.plan().graph;
-  const auto resident = [&](const std::string& name) -> Buffer* {
-    for (const PersistentTensors& r : persistent)
-      if (r.tensors->has(r.prefix + name)) return r.tensors->buffer(r.prefix + name);
-    return nullptr;
-  };
-  const auto buffer_of = [&](const NamedValue& value, DeviceTensors& own) {
-    if (Buffer* buffer = resident(value.name)) return buffer;
-    own.add(value.name, planned.type(value.value));
-    return own.buffer(value.name);
-  };
-  for (const NamedValue& input : planned.inputs()) bindings_.inputs.push_back(buffer_of(input, own_inputs_));
-  for (const NamedValue& output : planned.outputs())
-    bindings_.outputs.push_back(own_inputs_.has(output.name) ? own_inputs_.buffer(output.name)
-                                                             : buffer_of(output, own_outputs_));
+void ModelTensors::add(std::span<const NamedType> buffers) {
+  for (const NamedType& buffer : buffers) {
+    const TensorRole role = role_of(buffer.name);
+    if (role == TensorRole::state) {
+      states_.insert(buffer.name);
+      for (const std::int64_t shard : shards_) carried_.add(name_in_shard(buffer.name, shard), buffer.type);
+      continue;
+    }
+    DeviceTensors& set = role == TensorRole::accumulated ? accumulated_ : carried_;
+    if (set.has(buffer.name) && set.type(buffer.name) == buffer.type) continue;
+    set.add(buffer.name, buffer.type);
+    if (buffer.initial != 0) set.upload(buffer.name, Tensor::filled(buffer.type, buffer.initial));
+  }
 }
 
-void BoundProgram::set(const std::string& name, const Tensor& tensor) {
-  if (!own_inputs_.has(name)) return;
-  const Graph& planned = *program_.plan().graph;
-  const auto input = std::ranges::find(planned.inputs(), name, &NamedValue::name);
-  check_range(planned, *input, tensor, ErrorKind::usage, "trainer");
-  check_indices(limits_, name, tensor);
-  own_inputs_.upload(name, tensor);
+std::map<std::string, Buffer*> ModelTensors::states(std::int64_t shard) const {
+  std::map<std::string, Buffer*> buffers;
+  for (const std::string& state : states_) buffers.emplace(state, carried_.buffer(name_in_shard(state, shard)));
+  return buffers;
 }
 
-void BoundProgram::bind(const std::string& name, Buffer* buffer) {
-  const Graph& planned = *program_.plan().graph;
-  const auto replace = [&](const auto& names, std::vector<Buffer*>& buffers) {
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      if (names[i].name == name) buffers[i] = buffer;
-  };
-  replace(planned.inputs(), bindings_.inputs);
-  replace(planned.outputs(), bindings_.outputs);
+TensorMap ModelTensors::downloaded_states(std::int64_t shard) const {
+  TensorMap tensors;
+  for (const std::string& state : states_) tensors.emplace(state, carried_.download(name_in_shard(state, shard)));
+  return tensors;
 }
 
-void BoundProgram::run() { program_.run(bindings_); }
+void ModelTensors::clear_states(std::int64_t shard) {
+  for (const std::string& state : states_) carried_.clear(name_in_shard(state, shard));
+}
+
+TensorMap ModelTensors::averages() const {
+  TensorMap tensors = parameters_.downloaded();
+  for (auto& [name, tensor] : tensors)
+    if (const std::string average = average_name(name); carried_.has(average)) tensor = carried_.download(average);
+  return tensors;
+}
+
+void ModelTensors::set_parameters(const TensorMap& tensors, const std::string& source) {
+  parameters_.replace_all(tensors, source);
+  for (const auto& [name, tensor] : tensors)
+    if (const std::string average = average_name(name); carried_.has(average)) carried_.upload(average, tensor);
+}
+
+void ModelTensors::set_carried(const TensorMap& tensors, const std::string& source) {
+  TensorMap own;
+  for (const auto& [name, tensor] : tensors)
+    if (!has_ranks_ || role_of(name) != TensorRole::state || carried_.has(name)) own.emplace(name, tensor);
+  carried_.replace_all(own, source);
+}
 
 }  // namespace unroll

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors in backend buffers, and a program that is bound to them once. A run uploads only its batch.
+// Named tensors in backend buffers, and all the tensors of a model in training.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/nn/index_limits.h"
 #include "core/support/tensor_role.h"
-#include "unroll/passes/run.h"
+#include "core/train/update/built_task.h"
+#include "unroll/passes/backend.h"
 
 namespace unroll {
 
@@ -30,9 +33,13 @@ class DeviceTensors {
   const Type& type(const std::string& name) const { return entry(name).type; }
   Buffer* buffer(const std::string& name) const { return entry(name).buffer.get(); }
   std::vector<std::string> names() const;
-  // Copies of all that are not zero in every bit, and back to them: the others become zero.
+  TensorMap downloaded() const;
+  TensorMap views() const;
+  // Copies of all that are not zero in every bit. put_back() restores them and sets the others to zero.
   TensorMap nonzero() const;
   void put_back(const TensorMap& copies);
+  // Uploads all. Throws Error(input_file) naming `source` on missing, unknown or misshapen tensors.
+  void replace_all(const TensorMap& tensors, const std::string& source);
   Backend& backend() const { return backend_; }
   std::size_t bytes() const;
   std::size_t bytes(TensorRole role) const;
@@ -47,36 +54,50 @@ class DeviceTensors {
   std::map<std::string, Entry> entries_;
 };
 
-// Tensors that a program finds under their names without the prefix.
-struct PersistentTensors {
-  const DeviceTensors* tensors;
-  std::string prefix = {};
-};
-
-// The options with every output donated the input of its name.
-PlanOptions donating(const Graph& graph, PlanOptions options);
-
-// Inputs and outputs are looked for in `persistent`, first found; the others belong to the program, which uploads the
-// inputs. An output named like an input overwrites it.
-class BoundProgram {
+// The tensors of a model: its parameters, the buffers that go from update to update, and the partial sums over the
+// micro-batches of one update.
+class ModelTensors {
  public:
-  BoundProgram(const Graph& graph, std::span<const PersistentTensors> persistent, Backend& backend,
-               PlanOptions options);
+  // `shards`: their states are carried here. `has_ranks`: other ranks carry the states of other shards.
+  ModelTensors(Backend& backend, std::vector<std::int64_t> shards, bool has_ranks)
+      : shards_(std::move(shards)), has_ranks_(has_ranks), parameters_(backend), carried_(backend),
+        accumulated_(backend) {}
 
-  // Does nothing for a name the program does not read. Throws Error(usage) on an index out of range.
-  void set(const std::string& name, const Tensor& tensor);
-  // The buffer to read and write under this name from now on; does nothing for a name the program does not have.
-  void bind(const std::string& name, Buffer* buffer);
-  void run();
-  const Program& program() const { return program_; }
-  std::size_t own_bytes() const { return own_inputs_.bytes() + own_outputs_.bytes(); }
-  void download_into(const std::string& output, Tensor& tensor) const { own_outputs_.download_into(output, tensor); }
+  void add_parameters(const TensorMap& initial, bool averages);
+  // Adds the buffers of an update's graph by their roles. States get one buffer per shard.
+  void add(std::span<const NamedType> buffers);
+
+  // The states of a shard, under the names that graphs have for them.
+  std::map<std::string, Buffer*> states(std::int64_t shard) const;
+  TensorMap downloaded_states(std::int64_t shard) const;
+  void clear_states(std::int64_t shard);
+
+  const DeviceTensors& parameters() const { return parameters_; }  // as the last update left them
+  const DeviceTensors& carried() const { return carried_; }        // slots, averages, states, counters
+  DeviceTensors& carried() { return carried_; }
+  const DeviceTensors& accumulated() const { return accumulated_; }
+  DeviceTensors& accumulated() { return accumulated_; }
+  TensorMap averages() const;  // the parameters if the options ask for no average
+
+  // Throw Error(input_file) as replace_all() does. Averages begin with the parameters.
+  void set_parameters(const TensorMap& tensors, const std::string& source);
+  void set_carried(const TensorMap& tensors, const std::string& source);  // ignores the states of other ranks' shards
+
+  // A copy of all that updates change, exact in every bit. Tensors that are zero, as in a new run, have no copy.
+  struct Snapshot {
+    TensorMap parameters, carried;
+  };
+  Snapshot snapshot() const { return {parameters_.nonzero(), carried_.nonzero()}; }
+  void restore(const Snapshot& snapshot) {
+    parameters_.put_back(snapshot.parameters);
+    carried_.put_back(snapshot.carried);
+  }
 
  private:
-  Program program_;
-  std::vector<IndexLimit> limits_;
-  DeviceTensors own_inputs_, own_outputs_;
-  Bindings bindings_;
+  std::vector<std::int64_t> shards_;
+  bool has_ranks_;
+  std::set<std::string> states_;  // names of the first shard's
+  DeviceTensors parameters_, carried_, accumulated_;
 };
 
 }  // namespace unroll

@@ -88,11 +88,11 @@ std::string first_nonfinite(const Task& task, const Batch& batch, const TensorMa
   std::int64_t first = 0;
   while (first < bad.elements() && bad.at(first) == 0) ++first;
   if (first == bad.elements()) return {};
-  ValueId id = values[static_cast<std::size_t>(first)];
-  // Of several bad results of a node the one with most dimensions says most: all steps rather than the last.
-  for (std::size_t i = static_cast<std::size_t>(first); i < values.size() && values[i].node == id.node; ++i)
-    if (bad.at(static_cast<std::int64_t>(i)) != 0 && graph.type(values[i]).shape.rank() > graph.type(id).shape.rank())
-      id = values[i];
+  const auto from = values.begin() + first;
+  ValueId id = *from;
+  // If a node has several bad results, name the one with most dimensions: all steps rather than the last.
+  for (auto at = from; at != values.end() && at->node == id.node; ++at)
+    if (bad.at(at - values.begin()) != 0 && graph.type(*at).shape.rank() > graph.type(id).shape.rank()) id = *at;
   Replay again;
   build(again, task, batch, loss_scale);
   again.graph.output("value", again.graph.value(id));

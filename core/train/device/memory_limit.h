@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a run fits into memory.
+// Checks that a run fits into memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace unroll {
 
 std::size_t constant_bytes(const Plan& plan);
-// Of the arena: outputs of loops that a loop in the other direction reads.
+// Part of the arena: loop outputs that a loop in the other direction reads.
 std::size_t saved_values_bytes(const Plan& plan);
 
 // Bytes that a run on the backend may allocate: those of the device, or what is free on the host; 0: unknown.

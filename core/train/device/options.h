@@ -11,7 +11,7 @@ namespace unroll {
 void check_training(const TrainerOptions& options);
 // For tools that need updates alone: no files, resume, validations, statistics, early stopping, estimate or time limit.
 UNROLL_API TrainerOptions updates_alone(TrainerOptions options);
-// How the graphs of a run are planned.
+// The options by which the graphs of a run are planned.
 PlanOptions plan_options(const TrainerOptions& options);
 
 }  // namespace unroll

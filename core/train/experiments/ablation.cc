@@ -58,7 +58,7 @@ AblationMetric common_metric(std::span<const VariantRuns> all, std::span<const A
   return {};
 }
 
-// What all runs have in common, whatever the config plans.
+// Options that all runs of an ablation share, whatever the config plans.
 TrainerOptions for_ablation(TrainerOptions o) {
   o.schedule = {.name = "constant", .warmup = o.schedule.warmup};
   o.epochs = o.stop_at = o.patience = o.keep = 0;
@@ -259,7 +259,7 @@ AblationTable run_ablation(std::span<const AblationVariant> variants, const Abla
   table.metric = common_metric(all, options.metrics);
   for (VariantRuns& trial : all) probe(trial, &trial == &all[0]);
   const double whole = 60 * options.minutes;
-  const double per_run = whole / static_cast<double>(all.size() * static_cast<std::size_t>(options.seeds));
+  const double per_run = whole / static_cast<double>(all.size() * options.seeds);
   double validated = 1;
   for (const VariantRuns& p : all)
     if (p.estimate.validation_seconds > 0)

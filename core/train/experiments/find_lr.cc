@@ -60,11 +60,11 @@ class Runs {
     if (n_batches_ < 1) throw Error(ErrorKind::usage, "find_lr", "the training set has no complete batch");
     per_epoch_ = (n_batches_ + options.accumulate - 1) / options.accumulate;
     if (options_.epochs > 0) options_.max_updates = options_.epochs * per_epoch_;
-    model_.prepare(task_.batch(Split::train, options_.seed, 0, 0));
-    start_ = model_.snapshot();
+    model_.compile_update(task_.batch(Split::train, options_.seed, 0, 0));
+    start_ = model_.tensors().snapshot();
   }
   std::int64_t planned() const { return options_.max_updates; }
-  void begin() { model_.restore(start_); }
+  void begin() { model_.tensors().restore(start_); }
 
   // Without a validation set: of the first batch.
   double loss_at_start(double of_first_batch) {
@@ -107,13 +107,13 @@ class Runs {
 
  private:
   bool validates() const { return task_.n_batches(Split::validation) > 0; }
-  double validation_loss() { return model_.evaluate(Split::validation, k_most_batches).loss; }
+  double validation_loss() { return model_.evaluator().evaluate(Split::validation, k_most_batches).loss; }
 
   const Task& task_;
   TrainerOptions options_;
   std::int64_t n_batches_, per_epoch_ = 1;
   DeviceModel model_;
-  DeviceModel::Snapshot start_;
+  ModelTensors::Snapshot start_;
 };
 
 std::vector<LrPoint> range_test(Runs& runs, const LrSearchOptions& search,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a set of tensors is that of a model: one text for every reader of weights.
+// Checks that a set of tensors belongs to a model, with one error text for every reader of weights.
 #pragma once
 
 #include <map>

@@ -15,8 +15,8 @@
 
 namespace unroll {
 
-// Where a run stands. With the tensors it is enough to go on bit for bit: data order, masks and schedule are functions
-// of seed and update.
+// The position of a run. With the tensors it is enough to continue bit for bit: data order, masks and schedule are
+// functions of seed and update.
 struct RunState {
   std::int64_t update = 0;
   std::uint64_t seed = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training and inference know of a model's file: its digest, and which tensors are parameters.
+// Parts of a model file that training and inference share: its digest, and the selection of parameters.
 #include "core/io/digest.h"
 #include "core/io/safetensors_header.h"
 #include "core/support/tensor_role.h"

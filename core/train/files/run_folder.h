@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a run. A save is: lines of metrics.jsonl, then best.safetensors, then last.safetensors; whatever is
-// interrupted, last.safetensors names a point that the other two can be brought back to. Of the last `keep` saves each
+// The files of a run. A save writes lines of metrics.jsonl, then best.safetensors, then last.safetensors. If it is
+// interrupted, last.safetensors names a point to which the other two can be restored. Each of the last `keep` saves
 // stays as checkpoint-UPDATE.safetensors.
 #pragma once
 

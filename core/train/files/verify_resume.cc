@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares an uninterrupted run with an interrupted and resumed one.
 #include <algorithm>
+#include <iterator>
 
 #include "core/support/text/exact_text.h"
 #include "core/support/text/in_quotes.h"
@@ -14,13 +15,11 @@ namespace {
 
 constexpr std::size_t k_max_differences = 20;
 
-// Where the bytes of two tensors of one type part.
+// The first element in which two tensors of one type differ.
 std::string first_difference(const Tensor& a, const Tensor& b) {
-  const auto size = static_cast<std::size_t>(dtype_bytes(a.dtype()));
   const auto x = a.bytes(), y = b.bytes();
-  std::size_t i = 0;
-  while (x[i] == y[i]) ++i;
-  const auto element = static_cast<std::int64_t>(i / size);
+  const auto same = std::ranges::mismatch(x, y).in1 - x.begin();
+  const std::int64_t element = same * a.elements() / std::ssize(x);
   return "differs first at [" + std::to_string(element) + "] of " + a.type().text() + " in memory order: " +
          exact_text(a.at(element)) + ", resumed " + exact_text(b.at(element));
 }

@@ -14,16 +14,16 @@ namespace unroll {
 UpdateResult Trainer::update(const Batch& batch, std::optional<double> lr) { return update(std::span(&batch, 1), lr); }
 
 UpdateResult Trainer::update(std::span<const Batch> batches, std::optional<double> lr) {
-  State& s = *state_;
+  State& s = state();
   if (batches.empty() || static_cast<std::int64_t>(batches.size()) > s.options.accumulate)
     throw Error(ErrorKind::usage, "Trainer::update",
                 "takes 1 to " + std::to_string(s.options.accumulate) + " batches (TrainerOptions::accumulate); got " +
                     std::to_string(batches.size()));
   if (lr && !(*lr >= 0 && std::isfinite(*lr)))
     throw Error(ErrorKind::usage, "Trainer::update", "lr must be 0 or above; got " + exact_text(*lr));
-  s.prepare();
+  s.prepare_programs();
   const std::int64_t update = s.run.update + 1;
-  DeviceModel::UpdateInputs inputs = s.inputs_of(update, /*watches=*/false);
+  DeviceModel::UpdateInputs inputs = s.inputs_of(update, /*statistics=*/false);
   if (lr) inputs.lr = *lr;
   s.model.clear_totals();
   s.model.update(batches, inputs);
@@ -43,19 +43,19 @@ UpdateResult Trainer::update(std::span<const Batch> batches, std::optional<doubl
 std::int64_t Trainer::updates() const { return state_->run.update; }
 
 EvaluateResult Trainer::evaluate(const Batch& batch) { return evaluate(std::span(&batch, 1)); }
-EvaluateResult Trainer::evaluate(std::span<const Batch> batches) { return state_->model.evaluate(batches); }
-TensorMap Trainer::predict(const Batch& batch) { return state_->model.predict(batch); }
+EvaluateResult Trainer::evaluate(std::span<const Batch> batches) { return state().model.evaluator().evaluate(batches); }
+TensorMap Trainer::predict(const Batch& batch) { return state().model.evaluator().predict(batch); }
 
 void Trainer::save(const std::string& path) {
-  State& s = *state_;
-  s.prepare();
+  State& s = state();
+  s.prepare_programs();
   save_safetensors(path, s.checkpoint(), s.folder.vfs());
   s.remember();
 }
 
 void Trainer::load(const std::string& path) {
-  State& s = *state_;
-  s.prepare();
+  State& s = state();
+  s.prepare_programs();
   const TensorFile file = load_safetensors(path, s.folder.vfs());
   check_digest(file, path);
   s.restore(file, path);

@@ -12,10 +12,10 @@
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
-#include "core/train/device/estimate.h"
+#include "core/train/loop/estimate.h"
 #include "core/train/device/memory_limit.h"
 #include "core/train/device/options.h"
-#include "core/train/device/prefetch.h"
+#include "core/train/loop/prefetch.h"
 #include "core/train/loop/trainer_state.h"
 #include "core/train/update/metrics.h"
 #include "core/train/update/schedule.h"
@@ -40,8 +40,9 @@ TrainerOptions checked(TrainerOptions o) {
 
 }  // namespace
 
-Trainer::State::State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o)
-    : task(std::move(t)), options(checked(std::move(o))), model(task, backend, options),
+Trainer::State::State(std::shared_ptr<const Task> t, BackendHandle b, TrainerOptions o)
+    : backend(std::move(b)), task(std::move(t)), options(checked(std::move(o))),
+      model(task, backend.get("trainer"), options),
       ranks(model.ranks()),
       folder(is_first() ? options.folder : "", options.vfs ? *options.vfs : disk(),
              [this](const std::string& text) { warn(text); }, options.keep) {
@@ -63,7 +64,8 @@ void Trainer::State::warn(const std::string& text) const {
 
 std::vector<Batch> Trainer::State::batches_of(std::int64_t update) const {
   const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
-  const Leaves own = ranks ? leaves_of(leaves_in(update), ranks->rank(), ranks->size()) : Leaves{0, leaves_in(update)};
+  const std::int64_t n = micro_batches_in(update);
+  const MicroBatches own = ranks ? micro_batches_of(n, ranks->rank(), ranks->size()) : MicroBatches{0, n};
   const std::lock_guard one_at_a_time(making_batches);  // of the prefetch thread and of replays
   std::vector<Batch> batches;
   for (std::int64_t i = own.begin; i < own.end; ++i)
@@ -71,7 +73,7 @@ std::vector<Batch> Trainer::State::batches_of(std::int64_t update) const {
   return batches;
 }
 
-std::int64_t Trainer::State::leaves_in(std::int64_t update) const {
+std::int64_t Trainer::State::micro_batches_in(std::int64_t update) const {
   const std::int64_t from = (update - 1) % updates_per_epoch * options.accumulate;
   return std::min(options.accumulate, n_batches - from);
 }
@@ -92,30 +94,31 @@ bool Trainer::State::is_out_of_time() const {
   return options.max_minutes > 0 && run.update > started_update && minutes >= options.max_minutes;
 }
 
-void Trainer::State::estimate(std::int64_t end, bool validates, const std::function<bool()>& stop) {
+void Trainer::State::estimate(std::int64_t end, const std::function<bool()>& stop) {
   const auto weigh = [&] {
     estimated.memory = model.memory(options.prefetch * options.accumulate);
-    estimated.saved_bytes = model.saved_bytes();
-    estimated.on_device = model.on_device();
-    require_memory(estimated, model.machine_memory());
+    estimated.saved_bytes = model.programs().bytes().saved;
+    estimated.on_device = model.programs().on_device();
+    require_memory(estimated, model.programs().memory());
   };
   weigh();
   if (options.estimate_seconds <= 0) return;
-  model.tell({"estimating time and memory"});
+  model.stages().tell({"estimating time and memory"});
   estimated.updates = std::max<std::int64_t>(end - run.update, 0);
   const std::int64_t every = options.validate_every, n = task->n_batches(Split::validation);
-  if (validates) estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
+  if (validates())
+    estimated.validations = end / every - run.update / every + (end == options.max_updates && end % every);
   const bool leaves_some = folder.is_open() && !run.best_loss;  // see leave_some_best
-  if (validates && leaves_some) estimated.validations = std::max<std::int64_t>(estimated.validations, 1);
+  if (validates() && leaves_some) estimated.validations = std::max<std::int64_t>(estimated.validations, 1);
   Trial trial;
   trial.batches = [this](std::int64_t update) { return batches_of(update); };
-  trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*watch=*/false); };
+  trial.inputs = [this](std::int64_t update) { return inputs_of(update, /*statistics=*/false); };
   trial.stop = stop;
   trial.decided = [this](bool mine) { return ranks ? from_rank_0(mine) : mine; };
   trial.first = run.update + 1;
   trial.last = end;
   trial.epoch = updates_per_epoch;
-  if (validates)
+  if (validates())
     trial.validation_batches =
         options.validation_batches > 0
             ? std::min(options.validation_batches * task->evaluation_shards(Split::validation), n)
@@ -153,8 +156,8 @@ bool Trainer::State::look_for_bad(std::int64_t update, std::span<const Batch> ow
 
 void Trainer::State::roll_back(std::int64_t from) {
   const std::int64_t rollbacks = run.rollbacks + 1;
-  model.set_parameters(good.parameters, "the last checkpoint");
-  model.set_carried(good.carried, "the last checkpoint");
+  model.tensors().set_parameters(good.parameters, "the last checkpoint");
+  model.tensors().set_carried(good.carried, "the last checkpoint");
   run = good.run;
   run.rollbacks = rollbacks;
   seen_skipped = model.bad().skipped;
@@ -164,11 +167,17 @@ void Trainer::State::roll_back(std::int64_t from) {
        short_text(std::pow(k_rollback_factor, static_cast<double>(rollbacks)), 6));
 }
 
-Trainer::Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options)
-    : state_(hidden_state<State>(std::move(task), backend, std::move(options))) {}
+Trainer::Trainer(std::shared_ptr<const Task> task, BackendHandle backend, TrainerOptions options)
+    // The parts of the state may use the backend when they end: without a backend they are left.
+    : state_(new State(std::move(task), std::move(backend), std::move(options)),
+             {[](State* state) { if (!state->backend.is_over()) delete state; }}) {}
+Trainer::State& Trainer::state() const {
+  state_->backend.get("trainer");
+  return *state_;
+}
 
 TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, const std::function<bool()>& stop) {
-  State& s = *state_;
+  State& s = state();
   const OfThisProcess process;
   const auto stay = [&] {
     if (process.is_inherited())
@@ -189,66 +198,75 @@ TrainResult Trainer::fit(const std::function<void(const Progress&)>& report, con
 }
 
 TrainResult Trainer::State::fit(const Report& report, const std::function<bool()>& stop) {
-  State& s = *this;
-  const TrainerOptions& o = s.options;
-  if (s.n_batches < 1)
+  if (n_batches < 1)
     throw Error(ErrorKind::usage, "trainer", "the training set has no complete batch",
                 "Reduce the batch size, or provide more data");
-  const bool validates = o.validate_every > 0 && s.task->n_batches(Split::validation) > 0;
-  s.require_equal_ranks();
-  s.open_folder();
-  const std::int64_t end = o.stop_at > 0 ? std::min(o.stop_at, o.max_updates) : o.max_updates;
-  const bool begins = s.has_updates_left(end);
-  if (begins && o.started) o.started(s.run.update);
-  if (begins) s.warn_of_schedule();
-  if (begins) s.warn_of_new_rate();
-  if (begins) s.estimate(end, validates, stop);
-  s.recall_advice();
-  s.since = s.started = State::Clock::now();
-  s.since_update = s.started_update = s.run.update;
-  bool interrupted = false;
-  Prefetch batches([&s](std::int64_t update) { return s.batches_of(update); }, o.prefetch, o.max_updates);
-  while (s.run.update < o.max_updates && !s.out_of_patience()) {
-    // Before each update and after the last. What a rank was asked travels with the sums of an update.
-    const bool asked = (stop && stop()) || s.is_out_of_time();
-    interrupted = s.run.update >= end || (s.ranks ? s.model.asked_to_stop() : asked);
-    if (interrupted) break;
-    const std::int64_t update = s.run.update + 1;
-    s.model.tell({"training", s.run.update, end});
-    const std::vector<Batch> now = batches.take(update);
-    s.waited = batches.seconds_waited();
-    const bool watches = due(update, o.watch_every);
-    DeviceModel::UpdateInputs inputs = s.inputs_of(update, watches);
-    inputs.asked = asked;
-    s.model.update(now, inputs);
-    s.run.update = update;
-    const bool last = update == o.max_updates;
-    const bool logs = due(update, o.log_every), saves = due(update, o.checkpoint_every);
-    const bool checks = validates && (last || due(update, o.validate_every));
-    const bool looks = logs || saves || checks || last || o.on_bad == OnBad::stop || due(update, k_look_every);
-    if (looks && s.look_for_bad(update)) continue;
-    if (watches) s.note_watch();
-    if (logs) s.log(update, report);
-    if (checks) s.validate(update, report);
-    if (saves) {
-      s.save();
-      s.remember();
-    }
+  require_equal_ranks();
+  start();
+  const std::int64_t end = options.stop_at > 0 ? std::min(options.stop_at, options.max_updates) : options.max_updates;
+  if (has_updates_left(end)) {
+    if (options.started) options.started(run.update);
+    warn_of_schedule();
+    warn_of_new_rate();
+    estimate(end, stop);
   }
-  s.leave_some_best();
-  if (s.saved_update != s.run.update) s.save();
-  s.folder.require_saved();
-  if (s.out_of_patience()) s.restore_best();
-  return s.result(interrupted);
+  recall_advice();
+  since = started = Clock::now();
+  since_update = started_update = run.update;
+  const bool interrupted = run_updates(end, report, stop);
+  leave_some_best();
+  if (saved_update != run.update) save();
+  folder.require_saved();
+  if (out_of_patience()) restore_best();
+  return result(interrupted);
 }
 
-Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, Backend& backend,
+bool Trainer::State::run_updates(std::int64_t end, const Report& report, const std::function<bool()>& stop) {
+  Prefetch batches([this](std::int64_t update) { return batches_of(update); }, options.prefetch, options.max_updates);
+  while (run.update < options.max_updates && !out_of_patience()) {
+    // Before each update and after the last. A rank sends the others with its sums that it was asked to stop.
+    const bool asked = (stop && stop()) || is_out_of_time();
+    if (run.update >= end || (ranks ? model.asked_to_stop() : asked)) return true;
+    const std::int64_t update = run.update + 1;
+    model.stages().tell({"training", run.update, end});
+    const std::vector<Batch> now = batches.take(update);
+    waited = batches.seconds_waited();
+    DeviceModel::UpdateInputs inputs = inputs_of(update, due(update, options.watch_every));
+    inputs.asked = asked;
+    model.update(now, inputs);
+    run.update = update;
+    after_update(report);
+  }
+  return false;
+}
+
+void Trainer::State::after_update(const Report& report) {
+  const std::int64_t update = run.update;
+  const bool last = update == options.max_updates;
+  const bool logs = due(update, options.log_every), saves = due(update, options.checkpoint_every);
+  const bool checks = validates() && (last || due(update, options.validate_every));
+  const bool looks = logs || saves || checks || last || options.on_bad == OnBad::stop || due(update, k_look_every);
+  if (looks && look_for_bad(update)) return;
+  if (due(update, options.watch_every)) note_statistics();
+  if (logs) log(update, report);
+  if (checks) validate(update, report);
+  if (saves) {
+    save();
+    remember();
+  }
+}
+
+Result<Trainer> Trainer::try_create(std::shared_ptr<const Task> task, BackendHandle backend,
                                     TrainerOptions options) noexcept {
   return attempt([&] { return Trainer(std::move(task), backend, std::move(options)); });
 }
 
-EvaluateResult Trainer::evaluate(Split split) { return state_->model.evaluate(split, 0, 0, /*counts=*/true); }
-TensorMap Trainer::parameters() const { return state_->model.averages(); }
-void Trainer::set_parameters(const TensorMap& parameters) { state_->model.set_parameters(parameters, "parameters"); }
+EvaluateResult Trainer::evaluate(Split split) {
+  return state().model.evaluator().evaluate(split, 0, 0, /*counts=*/true);
+}
+TensorMap Trainer::parameters() const { return state().model.tensors().averages(); }
+void Trainer::set_parameters(const TensorMap& parameters) {
+  state().model.tensors().set_parameters(parameters, "parameters");
+}
 
 }  // namespace unroll

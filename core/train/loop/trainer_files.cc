@@ -7,9 +7,16 @@
 
 namespace unroll {
 
-void Trainer::State::open_folder() {
-  if (opened) return;
-  opened = true;
+void Trainer::State::start() {
+  if (started_once) return;
+  started_once = true;
+  const std::optional<TensorFile> last = open_folder();
+  prepare_programs();
+  if (last) resume(*last);
+  remember();
+}
+
+std::optional<TensorFile> Trainer::State::open_folder() {
   std::optional<TensorFile> last;
   if (is_first()) last = folder.open(options.resume, options.overwrite);
   loaded_path = folder.loaded_path();
@@ -22,24 +29,25 @@ void Trainer::State::open_folder() {
     if (task->n_batches(Split::validation) > 0)
       run.validation_digest = digest_of(task->batch(Split::validation, options.seed, 0, 0));
   }
-  prepare();
-  if (last) {
-    restore(*last, loaded_path);
-    saved_update = run.update;
-    if (is_first()) folder.cut_metrics(run.metrics_bytes);
-  }
-  remember();
+  return last;
 }
 
-void Trainer::State::prepare() {
+void Trainer::State::resume(const TensorFile& last) {
+  restore(last, loaded_path);
+  saved_update = run.update;
+  if (is_first()) folder.cut_metrics(run.metrics_bytes);
+}
+
+void Trainer::State::prepare_programs() {
   if (prepared) return;
-  model.prepare(task->example(options.seed));
+  model.compile_update(task->example(options.seed));
   prepared = true;
   remember();
 }
 
 void Trainer::State::remember() {
-  if (options.on_bad == OnBad::rollback) good = {model.parameters(), model.carried(), run};
+  if (options.on_bad != OnBad::rollback) return;
+  good = {model.tensors().parameters().downloaded(), model.tensors().carried().downloaded(), run};
 }
 
 void Trainer::State::require_same_run(const RunState& was, const std::string& path) const {
@@ -94,8 +102,8 @@ void Trainer::State::restore(const TensorFile& file, const std::string& path) {
   TensorMap parameters, carried;
   for (const auto& [name, tensor] : file.tensors)
     (role_of(name) == TensorRole::parameter ? parameters : carried).emplace(name, tensor);
-  model.set_parameters(parameters, path);
-  model.set_carried(carried, path);
+  model.tensors().set_parameters(parameters, path);
+  model.tensors().set_carried(carried, path);
   const RunState now = run;
   run = was;
   run.data_digest = now.data_digest;  // older checkpoints have none
@@ -116,8 +124,8 @@ TensorFile Trainer::State::model_file(TensorMap parameters) const {
 }
 
 TensorFile Trainer::State::checkpoint() {
-  TensorFile file = model_file(model.parameter_views());
-  file.tensors.merge(ranks ? carried_by_all() : model.carried_views());
+  TensorFile file = model_file(model.tensors().parameters().views());
+  file.tensors.merge(ranks ? carried_by_all() : model.tensors().carried().views());
   run.metrics_bytes = folder.metrics_bytes();
   run.lr = lr_of(run.update);
   put_run_state(file, run);
@@ -133,9 +141,9 @@ void Trainer::State::save() {
 }
 
 void Trainer::State::save_best(double loss) {
-  if (options.patience > 0) best = model.averages();
+  if (options.patience > 0) best = model.tensors().averages();
   if (!folder.is_open()) return;
-  TensorFile file = model_file(model.averages());
+  TensorFile file = model_file(model.tensors().averages());
   file.metadata["trainer.update"] = std::to_string(run.update);
   file.metadata["trainer.validation_loss"] = short_text(loss, 9);
   put_digest(file);
@@ -144,7 +152,7 @@ void Trainer::State::save_best(double loss) {
 
 void Trainer::State::leave_some_best() {
   if (run.best_loss || !keeps_files()) return;
-  const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
+  const EvaluateResult r = model.evaluator().evaluate(Split::validation, options.validation_batches);
   save_best(r.loss);
 }
 
@@ -155,7 +163,7 @@ void Trainer::State::restore_best() {
     if (ranks) file = from_first(file);
     best = file->tensors;
   }
-  if (best) model.set_parameters(*best, "best parameters");
+  if (best) model.tensors().set_parameters(*best, "best parameters");
 }
 
 }  // namespace unroll

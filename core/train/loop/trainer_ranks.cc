@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several ranks of one run tell each other besides the sums of gradients.
+// Messages between the ranks of one run, besides the sums of gradients.
 #include <algorithm>
 #include <cstring>
 
@@ -19,11 +19,11 @@ std::string text_of(const ByteList& bytes) {
 
 // The first line in which the two differ, of `mine`.
 std::string first_difference(const std::string& mine, const std::string& other) {
-  const auto [a, b] = std::mismatch(mine.begin(), mine.end(), other.begin(), other.end());
-  const auto at = static_cast<std::size_t>(a - mine.begin());
-  const std::size_t start = at == 0 ? 0 : mine.rfind('\n', at - 1) + 1;
+  const auto a = std::ranges::mismatch(mine, other).in1;
   constexpr std::size_t k_shown = 80;
-  return mine.substr(start, std::min(mine.find('\n', start) - start, k_shown));
+  const std::string before(mine.begin(), a);
+  const std::string line = mine.substr(before.rfind('\n') + 1, k_shown);
+  return line.substr(0, line.find('\n'));
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ std::optional<TensorFile> Trainer::State::from_first(const std::optional<TensorF
 }
 
 TensorMap Trainer::State::carried_by_all() const {
-  TensorMap tensors = model.carried_views(), states;
+  TensorMap tensors = model.tensors().carried().views(), states;
   for (const auto& [name, tensor] : tensors)
     if (role_of(name) == TensorRole::state) states.emplace(name, tensor);
   for (const ByteList& bytes : all_gather(*ranks, safetensors_bytes({states, {}})))

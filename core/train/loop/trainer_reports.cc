@@ -37,7 +37,7 @@ void Trainer::State::log(std::int64_t update, const Report& report) {
   since = Clock::now();
   since_update = update;
   since_waited = waited;
-  p.watch = std::exchange(watch, std::nullopt);
+  p.statistics = std::exchange(statistics, std::nullopt);
   p.advice = advisor.look(p);
   if (report) report(p);
 }
@@ -47,15 +47,15 @@ void Trainer::State::recall_advice() {
   for (const Progress& p : reports_of(folder.metrics())) advisor.look(p);
 }
 
-void Trainer::State::note_watch() {
-  watch = model.watched();
-  folder.log(json_line(*watch));
+void Trainer::State::note_statistics() {
+  statistics = model.statistics();
+  folder.log(json_line(*statistics));
 }
 
 void Trainer::State::validate(std::int64_t update, const Report& report) {
   Progress p = progress(update);
   const auto start = Clock::now();
-  const EvaluateResult r = model.evaluate(Split::validation, options.validation_batches);
+  const EvaluateResult r = model.evaluator().evaluate(Split::validation, options.validation_batches);
   p.best = std::isfinite(r.loss) && (!run.best_loss || r.loss < *run.best_loss);
   ++n_validations;
   run.last_loss = r.loss;

@@ -26,7 +26,7 @@ struct Trainer::State {
   using Clock = std::chrono::steady_clock;
   using Report = std::function<void(const Progress&)>;
 
-  State(std::shared_ptr<const Task> t, Backend& backend, TrainerOptions o);
+  State(std::shared_ptr<const Task> t, BackendHandle b, TrainerOptions o);
   void warn(const std::string& text) const;
 
   // --- position
@@ -34,19 +34,24 @@ struct Trainer::State {
   std::int64_t epoch_of(std::int64_t update) const { return (update - 1) / updates_per_epoch; }
   // The last update of an epoch may have fewer.
   std::vector<Batch> batches_of(std::int64_t update) const;  // of this rank
-  std::int64_t leaves_in(std::int64_t update) const;         // batches of all ranks
+  std::int64_t micro_batches_in(std::int64_t update) const;  // batches of all ranks
   double lr_of(std::int64_t update) const;
   double average_rate_of(std::int64_t update) const;
   // After one update at least, so that a run in slices comes to its end.
   bool is_out_of_time() const;
-  DeviceModel::UpdateInputs inputs_of(std::int64_t update, bool watches) const {
-    return {lr_of(update), update, average_rate_of(update), watches, ranks ? leaves_in(update) : 0};
+  DeviceModel::UpdateInputs inputs_of(std::int64_t update, bool with_statistics) const {
+    return {lr_of(update), update, average_rate_of(update), with_statistics, ranks ? micro_batches_in(update) : 0};
   }
+  bool validates() const { return options.validate_every > 0 && task->n_batches(Split::validation) > 0; }
   bool out_of_patience() const { return options.patience > 0 && run.validations_without_better >= options.patience; }
 
   // --- ranks (trainer_ranks.cc): all call these at the same points of a run
 
   TrainResult fit(const Report& report, const std::function<bool()>& stop);
+  // Makes the updates up to `end`. Returns true if it stopped before max_updates, other than by patience.
+  bool run_updates(std::int64_t end, const Report& report, const std::function<bool()>& stop);
+  // Reports, validates and saves as due. Goes back to an earlier point instead after too many bad updates.
+  void after_update(const Report& report);
   bool is_first() const { return !ranks || ranks->rank() == 0; }  // which alone has files, and speaks
   bool on_any_rank(bool mine) const;
   bool from_rank_0(bool mine) const;  // what it says
@@ -56,7 +61,7 @@ struct Trainer::State {
   // An error of one rank ends the others, too.
   TrainResult failing_together(const std::function<TrainResult()>& work);
   static std::string first_text(Communicator& ranks, const std::string& mine);  // of the first rank that has one
-  // What rank 0 has, on every rank.
+  // The file of rank 0, on every rank.
   std::optional<TensorFile> from_first(const std::optional<TensorFile>& file) const;
   // The states of all ranks' shards, on rank 0.
   TensorMap carried_by_all() const;
@@ -64,10 +69,14 @@ struct Trainer::State {
   // --- files
 
   bool keeps_files() const { return !options.folder.empty(); }  // rank 0 does
-  void open_folder();
-  // Compiles an update, so that everything that is carried exists.
-  void prepare();
-  // What a rollback goes back to.
+  // Once: opens the folder, prepares the programs, and resumes from the folder's last checkpoint.
+  void start();
+  // Returns the last checkpoint if the run resumes.
+  std::optional<TensorFile> open_folder();
+  // Differentiates and compiles an update, which allocates everything that is carried.
+  void prepare_programs();
+  void resume(const TensorFile& last);
+  // Keeps the point to which a rollback returns.
   void remember();
   void restore(const TensorFile& file, const std::string& path);
   // Throw Error(usage) where this run cannot follow the one that wrote the checkpoint.
@@ -88,10 +97,10 @@ struct Trainer::State {
   // --- what the updates will take, and did
 
   // Before the first update, of those up to `end`.
-  void estimate(std::int64_t end, bool validates, const std::function<bool()>& stop);
-  // What was not finite first in an update after which none was good.
+  void estimate(std::int64_t end, const std::function<bool()>& stop);
+  // Names the first value that was not finite in an update after which none was good.
   std::string first_nonfinite(std::int64_t update, std::span<const Batch> batches);
-  // Whether `found`, such text, says that f16 is too narrow for an input or for values in the model; what to do then.
+  // Advice for such a text, `found`.
   std::string remedy_of(const std::string& found) const;
   // Warn of options that the length of the run leaves without effect, and of a resumed run whose learning rate jumps.
   void warn_of_schedule() const;
@@ -105,15 +114,16 @@ struct Trainer::State {
 
   Progress progress(std::int64_t update);
   void log(std::int64_t update, const Report& report);
-  // What was said of the run so far is not said again: it follows from the reports.
+  // Replays the reports of the run so far, so that no advice is repeated.
   void recall_advice();
-  void note_watch();
+  void note_statistics();
   void validate(std::int64_t update, const Report& report);
   TrainResult result(bool interrupted) const;
 
   // --- data
 
   std::size_t resident_before = resident_memory();
+  BackendHandle backend;
   std::shared_ptr<const Task> task;
   mutable std::mutex making_batches;  // of the training set, by `task`
   TrainerOptions options;
@@ -125,7 +135,7 @@ struct Trainer::State {
   std::int64_t n_batches = 0, updates_per_epoch = 0;
   std::optional<TensorMap> best;  // kept where patience may end the run
   std::int64_t saved_update = -1;
-  bool opened = false, prepared = false;
+  bool started_once = false, prepared = false;
   std::int64_t seen_skipped = 0;
   int replays = 0;
   struct Point {
@@ -142,7 +152,7 @@ struct Trainer::State {
   RunEstimate estimated;
   std::int64_t n_validations = 0;
   Advisor advisor{true};
-  std::optional<Watch> watch;  // since the last report
+  std::optional<TrainingStatistics> statistics;  // since the last report
   double rate = 0;             // updates per second, last known
 };
 

@@ -37,7 +37,7 @@ std::optional<Activation> activation_of(Graph& body, std::int32_t id) {
   return std::nullopt;
 }
 
-// How many rows of `flag` [B,...,W] are set, f32 [W]; of live rows only, where `live` b8 [B] is given.
+// The number of rows of `flag` [B,...,W] that are set, f32 [W]. With `live` b8 [B], only live rows count.
 Value count_rows(Value flag, Value live) {
   if (live) {
     Shape shape = live.shape();
@@ -63,7 +63,7 @@ std::shared_ptr<const Graph> counting_body(const Graph& body, const std::vector<
   const std::vector<Value> outputs = inline_graph(*counting, *extended, inputs);
   const std::size_t n = body.outputs().size();
   for (std::size_t i = 0; i < n; ++i) counting->output(body.outputs()[i].name, outputs[i]);
-  const Value live = live_input < 0 ? Value() : inputs[static_cast<std::size_t>(live_input)];
+  const Value live = live_input < 0 ? Value() : inputs.begin()[live_input];
   for (std::size_t k = 0; k < activations.size(); ++k) {
     const Value y = outputs[n + k];
     const std::string name = "count." + std::to_string(k);
@@ -74,7 +74,7 @@ std::shared_ptr<const Graph> counting_body(const Graph& body, const std::vector<
   return counting;
 }
 
-// How many rows take part in all steps together, f32 [].
+// The number of rows that take part in all steps together, f32 [].
 Value n_rows(Graph& graph, const Node& node, const ScanLayout& layout, std::int64_t batch) {
   if (!layout.has_lengths) return scalar(graph, DType::f32, static_cast<double>(layout.steps * batch));
   const int at = layout.n_states + layout.n_sequences + layout.n_constants;

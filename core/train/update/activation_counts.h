@@ -10,7 +10,7 @@
 
 namespace unroll {
 
-// Of one layer in one direction. Rows that have ended (lengths) are not counted.
+// Counts of one layer in one direction. Rows that have ended (lengths) are not counted.
 struct LoopActivations {
   std::string loop;  // what the names of its parameters have in common: "l0", "encoder.l1_reverse"
   // f32 []: share of the outputs of sigmoid below 0.1 or above 0.9 (left- and right-saturated, Karpathy et al. 2015,

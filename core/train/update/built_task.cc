@@ -21,6 +21,12 @@ bool weighs_alike(Value penalty, Value loss) {
 
 }  // namespace
 
+Batch Task::example(std::uint64_t seed) const {
+  for (const Split split : {Split::train, Split::validation, Split::test})
+    if (n_batches(split) > 0) return batch(split, seed, 0, 0);
+  throw Error(ErrorKind::usage, "trainer", "the task has no batch in any split");
+}
+
 void require_sources(const Graph& graph, const TaskGraph& task, const Batch& like, const Scope& scope) {
   std::set<std::string> known{k_control};
   for (const auto& [name, tensor] : like.inputs) known.insert(name);
@@ -78,6 +84,33 @@ Value sums_of(const Built& built) {
     values.push_back(term.weight);
   }
   return row_of(values);
+}
+
+EvaluationGraph build_evaluation(const Task& task, const Batch& like, bool counts) {
+  EvaluationGraph e;
+  const Built built = build_task(task, *e.graph, like, false);
+  e.parameters = built.parameters;
+  e.metrics = built.metrics;
+  e.graph->output(k_report, sums_of(built));
+  if (counts)
+    for (const auto& [name, value] : built.task.counts) e.graph->output(k_count_prefix + name, value);
+  GraphBuffers buffers(*e.graph, e.buffers);
+  for (const CarriedState& s : built.task.states) buffers.carry(s, s.out);
+  return e;
+}
+
+EvaluationGraph build_prediction(const Task& task, const Batch& like) {
+  EvaluationGraph e;
+  Scope scope(*e.graph, /*training=*/false);
+  const TaskGraph built = task.build(scope, like);
+  require_sources(*e.graph, built, like, scope);
+  if (built.outputs.empty())
+    throw Error(ErrorKind::usage, "Task::build", "returns no outputs to predict", "Name them in TaskGraph::outputs");
+  e.parameters = scope.parameters();
+  for (const auto& [name, value] : built.outputs) e.graph->output(k_output_prefix + name, value);
+  GraphBuffers buffers(*e.graph, e.buffers);
+  for (const CarriedState& s : built.states) buffers.carry(s, s.out);
+  return e;
 }
 
 }  // namespace unroll

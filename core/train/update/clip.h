@@ -19,7 +19,7 @@ struct ScaledNorm {
 // sqrt(sum of squares of all gradients), a scalar. It is finite where the gradients are.
 ScaledNorm global_norm(std::span<const Value> gradients);
 
-// Whether limits keep all elements so small, 1e9 at most, that optimizers can square them.
+// True if the limits keep all elements at 1e9 at most, so that optimizers can square them.
 inline bool bounds_elements(const ClipOptions& options) { return options.norm > 0 || options.value > 0; }
 
 // The gradients after all limits; `norm` is their global_norm before any. Gradient i is of parameter i and has its

@@ -4,31 +4,28 @@
 #include <algorithm>
 #include <map>
 
+#include "unroll/ir/per_node.h"
+
 namespace unroll {
 
 namespace {
 
-// Loops on the longest path to each result of a node.
-using Loops = std::vector<std::vector<int>>;
-
-int loops_at(const Loops& loops, const ValueId& id) {
-  return loops[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-}
-
-// `before`: to each input.
-Loops loops_to(const Graph& graph, const std::vector<int>& before) {
-  Loops loops;
+// Loops on the longest path to each value. `before`: to each input.
+PerValue<int> loops_to(const Graph& graph, const std::vector<int>& before) {
+  PerValue<int> loops(graph);
   std::size_t inputs = 0;
-  for (const Node& node : graph.nodes()) {
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
     std::vector<int> operands;
-    for (const ValueId& from : node.inputs) operands.push_back(loops_at(loops, from));
+    for (const ValueId& from : node.inputs) operands.push_back(loops[from]);
     int most = node.op == Op::input ? before[inputs++] : node.op == Op::scan ? 1 : 0;
     if (!operands.empty()) most += *std::max_element(operands.begin(), operands.end());
-    loops.emplace_back(node.outputs.size(), most);
+    std::vector<int>& here = loops.of_node(id);
+    here.assign(node.outputs.size(), most);
     if (op_info(node.op).tier != OpTier::composite && node.op != Op::gradient) continue;
     const auto body = composite_body(graph, node);
-    const Loops inside = loops_to(*body, operands);
-    for (std::size_t k = 0; k < node.outputs.size(); ++k) loops.back()[k] = loops_at(inside, body->outputs()[k].value);
+    const PerValue<int> inside = loops_to(*body, operands);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) here[k] = inside[body->outputs()[k].value];
   }
   return loops;
 }
@@ -39,9 +36,9 @@ std::vector<int> exchange_buckets(std::span<const Value> gradients) {
   constexpr std::size_t k_least_bytes = 64 << 10;  // of a bucket: messages of fewer take no less time
   if (gradients.empty()) return {};
   const Graph& graph = gradients[0].graph();
-  const Loops loops = loops_to(graph, std::vector<int>(graph.inputs().size(), 0));
+  const PerValue<int> loops = loops_to(graph, std::vector<int>(graph.inputs().size(), 0));
   std::map<int, std::size_t> bytes;  // by loops
-  for (const Value& g : gradients) bytes[loops_at(loops, g.id())] += g.type().bytes();
+  for (const Value& g : gradients) bytes[loops[g.id()]] += g.type().bytes();
   std::map<int, int> bucket_of;
   int bucket = 0;
   std::size_t so_far = 0;
@@ -53,7 +50,7 @@ std::vector<int> exchange_buckets(std::span<const Value> gradients) {
     ++bucket;
   }
   std::vector<int> all;
-  for (const Value& g : gradients) all.push_back(bucket_of.at(loops_at(loops, g.id())));
+  for (const Value& g : gradients) all.push_back(bucket_of.at(loops[g.id()]));
   return all;
 }
 

@@ -12,7 +12,7 @@ namespace unroll {
 
 namespace {
 
-// Of a sum that is the loss.
+// One term of the sum that is the loss.
 struct Summand {
   Value value;
   double factor;
@@ -23,7 +23,7 @@ struct Summand {
 Value operand(Value v, std::size_t i) { return v.graph().value(v.node().inputs[i]); }
 bool is_constant(Value v) { return v.node().op == Op::constant; }
 
-// Which inputs a value depends on.
+// The inputs that a value depends on.
 struct Sources {
   bool parameters = false, batch = false;
 };
@@ -49,7 +49,7 @@ Value without_floor(Value n) {
   return is_constant(operand(n, 1)) ? operand(n, 0) : is_constant(operand(n, 0)) ? operand(n, 1) : n;
 }
 
-// What a term is a mean over; null where it is none.
+// The number of elements that a term averages over; null if it is no mean.
 Value weight_of(Value term, const Scope& scope, bool are_means) {
   const Op op = term.node().op;
   if (op == Op::div && !sources_of(operand(term, 1), scope).parameters) return without_floor(operand(term, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loss is a mean over.
+// Finds the weight of a loss: the number of elements that it averages over.
 #pragma once
 
 #include "unroll/train/task.h"

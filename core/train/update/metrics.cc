@@ -31,9 +31,9 @@ double formed(MetricForm form, double ratio) {
 }  // namespace
 
 std::size_t n_sums(std::span<const MetricLayout> layout) {
-  std::size_t n = 0;
-  for (const MetricLayout& m : layout) n += 2 * static_cast<std::size_t>(m.parts);
-  return n;
+  std::int64_t n = 0;
+  for (const MetricLayout& m : layout) n += 2 * m.parts;
+  return static_cast<std::size_t>(n);
 }
 
 MetricMap metric_values(std::span<const MetricLayout> layout, std::span<const double> sums) {
@@ -66,7 +66,7 @@ std::string json_line(const ValidationLine& l) {
   return line.dump();
 }
 
-std::string json_line(const Watch& w) {
+std::string json_line(const TrainingStatistics& w) {
   Json parameters = Json::object(), loops = Json::object();
   for (const auto& [name, p] : w.parameters)
     parameters[name] = {{"gradient_norm", number(p.gradient_norm)}, {"update_ratio", number(p.update_ratio)}};
@@ -85,8 +85,8 @@ double number_of(const Json& line, const char* key) {
   return at != line.end() && at->is_number() ? at->get<double>() : std::nan("");
 }
 
-Watch watch_of(const Json& line) {
-  Watch w{.update = static_cast<std::int64_t>(number_of(line, "update")), .parameters = {}, .loops = {}};
+TrainingStatistics statistics_of(const Json& line) {
+  TrainingStatistics w{.update = static_cast<std::int64_t>(number_of(line, "update")), .parameters = {}, .loops = {}};
   for (const auto& [name, p] : line["parameters"].items())
     w.parameters[name] = {number_of(p, "gradient_norm"), number_of(p, "update_ratio")};
   for (const auto& [name, l] : line["loops"].items()) w.loops[name] = {number_of(l, "saturated"), number_of(l, "dead")};
@@ -105,12 +105,12 @@ MetricMap infinite_metrics(const Json& line) {
 
 std::vector<Progress> reports_of(std::string_view lines) {
   std::vector<Progress> reports;
-  std::optional<Watch> watch;
+  std::optional<TrainingStatistics> statistics;
   for (std::size_t end; !lines.empty(); lines.remove_prefix(std::min(end + 1, lines.size()))) {
     end = std::min(lines.find('\n'), lines.size());
     const Json line = Json::parse(lines.substr(0, end), nullptr, /*allow_exceptions=*/false);
     if (!line.is_object() || !line.contains("update")) continue;
-    if (line.contains("loops") && line.contains("parameters")) watch = watch_of(line);
+    if (line.contains("loops") && line.contains("parameters")) statistics = statistics_of(line);
     Progress p{};
     p.update = static_cast<std::int64_t>(number_of(line, "update"));
     if (line.contains("validation_loss")) {
@@ -121,7 +121,7 @@ std::vector<Progress> reports_of(std::string_view lines) {
       p.gradient_norm = number_of(line, "gradient_norm");
       p.skipped_updates = static_cast<std::int64_t>(number_of(line, "skipped"));
       p.metrics = infinite_metrics(line);
-      p.watch = std::exchange(watch, std::nullopt);
+      p.statistics = std::exchange(statistics, std::nullopt);
     } else {
       continue;
     }

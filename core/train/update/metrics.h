@@ -38,7 +38,7 @@ struct ValidationLine {
 };
 std::string json_line(const ValidationLine& line);
 
-std::string json_line(const Watch& watch);
+std::string json_line(const TrainingStatistics& statistics);
 
 // From `update` the run went back to `to`, the rollback-th time.
 struct RollbackLine {
@@ -46,8 +46,8 @@ struct RollbackLine {
 };
 std::string json_line(const RollbackLine& line);
 
-// The reports that stand in metrics.jsonl, in order, without what depends on time; statistics are with the report after
-// them. What is no such line is passed over.
+// The reports in metrics.jsonl, in order, without the fields that depend on time. Statistics belong to the report after
+// them. Other lines are ignored.
 std::vector<Progress> reports_of(std::string_view lines);
 
 }  // namespace unroll

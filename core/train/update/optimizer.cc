@@ -82,7 +82,7 @@ std::vector<Value> Optimizer::update(Value parameter, Value gradient, std::span<
 
 namespace {
 
-// Whether `pattern`, in which * stands for any characters, is all of `name`.
+// True if `pattern`, in which * stands for any characters, matches all of `name`.
 bool matches(std::string_view pattern, std::string_view name) {
   const auto star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to the training of one parameter: the rule of its group, or the optimizer's.
+// Optimizers, and the rules for single parameters: those of its group, or the optimizer's.
 #pragma once
 
 #include <span>

@@ -34,8 +34,8 @@ double plateau_shape(const ScheduleOptions& s, const Position& p) {
   return std::pow(s.factor, static_cast<double>(p.plateaus));
 }
 // As torch.optim.lr_scheduler.OneCycleLR with pct_start 0.3, div_factor 25, final_div_factor 1 / (25 final_fraction):
-// the last update has the final rate. Where 30 % of the updates are less than one, the first is part of the fall. A
-// single update of a cycle that ends at 0 has the highest rate instead.
+// the last update has the final rate. If 30 % of the updates are less than one, the first is part of the fall. A single
+// update of a cycle that ends at 0 has the highest rate instead.
 double one_cycle_shape(const ScheduleOptions& s, const Position& p) {
   if (p.span == 1 && p.update == 0 && s.final_fraction == 0) return 1;
   constexpr double first = 1.0 / 25;

@@ -11,7 +11,7 @@
 
 namespace unroll {
 
-// What a result is the result of.
+// The computation that a result belongs to.
 struct Work {
   std::int64_t terms = 1;    // longest sum in a step, times the number of steps
   bool backward = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -43,14 +44,14 @@ std::int64_t first_difference(const Tensor& a, const Tensor& b, std::int64_t n) 
   return -1;
 }
 
-// Where the walk is: the graph, or a step of a loop's body.
+// The position of the walk: the graph, or a step of a loop's body.
 struct Level {
   Inside inside;
   std::string prefix;                  // of value_name
   std::vector<std::int32_t> path;      // nodes of the loops around it
   std::string place;
   std::vector<const Tensor*> inputs;   // null: not known
-  // Where this step's part lies in what its loops stacked. A packed loop stacks rows, not slices.
+  // The place of this step's part in the stacked outputs of its loops. A packed loop stacks rows, not slices.
   std::int64_t slice = 0;
   std::int64_t first_row = 0, rows = 0, batch = 0;  // of a packed loop's step; batch 0: not packed
   Live live = {};
@@ -91,7 +92,7 @@ class NodeWalk {
     if (node.op == Op::input) {
       const auto inputs = graph.inputs();
       const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.value == id; });
-      const Tensor* given = level.inputs[static_cast<std::size_t>(at - inputs.begin())];
+      const Tensor* given = level.inputs[at - inputs.begin()];
       if (given) value = *given;
       return given != nullptr;
     }
@@ -112,7 +113,7 @@ class NodeWalk {
                               : slice_of(stack, type, level.slice);
     return true;
   }
-  // What no output shows, as the verifier computes it.
+  // Computes a value that no output shows, as the verifier does.
   bool find_or_compute(const Level& level, ValueId id, Tensor& value) const {
     if (find(level, id, value)) return true;
     const Node& node = level.inside.graph.node(id.node);
@@ -126,14 +127,13 @@ class NodeWalk {
     return true;
   }
   static Tensor rows_of(const Tensor& stack, const Type& type, const Level& level) {
-    const std::size_t row = type.bytes() / static_cast<std::size_t>(level.batch);
+    const std::size_t row = type.bytes() / level.batch;
     Tensor value(type);
-    std::memcpy(value.bytes().data(), stack.bytes().data() + row * static_cast<std::size_t>(level.first_row),
-                row * static_cast<std::size_t>(level.rows));
+    std::memcpy(value.bytes().data(), stack.bytes().data() + row * level.first_row, row * level.rows);
     return value;
   }
 
-  // Of packed rows only the first ones are there, and so in all that is made of them row by row.
+  // Packed values hold only their first rows, and so do values computed from them row by row.
   Live live_of(const Level& level, const Node& node, const std::map<std::int32_t, Live>& lives) const {
     Tensor count;
     if (node.op == Op::matmul && node.inputs.size() == 3) {
@@ -253,9 +253,9 @@ class NodeWalk {
                   const std::vector<Tensor>& given, const std::vector<bool>& known, Tensor& value) const {
     const ValueId id = node.body->inputs()[i].value;
     const Type& type = node.body->type(id);
-    if (i < static_cast<std::size_t>(l.n_states)) return find_computed(inner, id, value);
+    if (std::cmp_less(i, l.n_states)) return find_computed(inner, id, value);
     if (!known[i]) return false;
-    const bool sequence = i < static_cast<std::size_t>(l.n_states + l.n_sequences);
+    const bool sequence = std::cmp_less(i, l.n_states + l.n_sequences);
     if (!sequence) value = given[i];
     else if (l.packed && given[i].shape().rank() == type.shape.rank()) value = rows_of(given[i], type, inner);
     else value = slice_of(given[i], type, t);
@@ -264,7 +264,7 @@ class NodeWalk {
 
   // Rows that have ended keep their state.
   static void take_rows(Tensor& state, const Tensor& next, const Level& inner) {
-    const auto n = static_cast<std::size_t>(inner.batch > 0 ? inner.live.elements(next) : next.elements());
+    const std::int64_t n = inner.batch > 0 ? inner.live.elements(next) : next.elements();
     if (state.type() == next.type())
       std::copy_n(next.bytes().begin(), n * dtype_bytes(next.dtype()), state.bytes().begin());
   }

@@ -6,9 +6,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/support/elapsed.h"
 #include "core/support/median.h"
 #include "core/support/text/exact_text.h"
-#include "core/train/device/device_tensors.h"
+#include "core/train/device/programs.h"
 #include "core/train/device/options.h"
 #include "core/train/verify/agreement.h"
 #include "core/train/verify/compare_run.h"
@@ -19,12 +20,9 @@ namespace unroll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
-// How far rounding takes results on the verifier from what they are in f64, found when somebody asks: in f32, and in
-// samples of Monte Carlo arithmetic, because in a single run errors may cancel.
+// The distance between results on the verifier and in f64 that rounding causes, computed on demand: in f32, and in
+// samples of Monte Carlo arithmetic, because errors of a single run may cancel.
 class Rounding {
  public:
   using Results = std::function<TensorMap(Arithmetic)>;
@@ -81,17 +79,6 @@ const ResultCheck* worst_of(const std::vector<ResultCheck>& checks) {
   return worst;
 }
 
-TensorMap downloaded(const BoundProgram& program) {
-  TensorMap results;
-  const Graph& graph = *program.program().plan().graph;
-  for (const NamedValue& output : graph.outputs()) {
-    Tensor tensor(graph.type(output.value));
-    program.download_into(output.name, tensor);
-    results.emplace(output.name, std::move(tensor));
-  }
-  return results;
-}
-
 class Comparing {
  public:
   Comparing(const Task& task, std::span<Backend* const> backends, Backend& verifier, const CompareOptions& options)
@@ -131,16 +118,16 @@ class Comparing {
     tell({"compiling for " + r.backend});
     r.device = backend.describe().device;
     const auto start = Clock::now();
-    const std::span<const PersistentTensors> none;
+    const std::span<const TensorSource> none;
     programs_.push_back(std::make_unique<BoundProgram>(*pass_.graph, none, backend, plan_options_));
     BoundProgram& program = *programs_.back();
-    r.compile_ms = milliseconds_since(start);
+    r.compile_ms = 1e3 * seconds_since(start);
     r.peak_bytes = program.program().peak_bytes();
     for (const auto& [name, tensor] : pass_.inputs) program.set(name, tensor);
     tell({"running on " + r.backend});
     program.run();
     backend.wait();
-    results_.push_back(downloaded(program));
+    results_.push_back(program.outputs());
   }
 
   // In turns, so that what else the machine does hits all alike.
@@ -152,7 +139,7 @@ class Comparing {
         const auto start = Clock::now();
         programs_[k]->run();
         backends_[k]->wait();
-        times[k].push_back(milliseconds_since(start));
+        times[k].push_back(1e3 * seconds_since(start));
       }
     for (std::size_t k = 0; k < backends_.size() && options_.timed_runs > 0; ++k) {
       comparison_.backends[k].min_ms = *std::min_element(times[k].begin(), times[k].end());
@@ -209,7 +196,7 @@ class Comparing {
     r.results = check_pass(outside.results);
   }
 
-  // Of the whole update where there are some: it holds the pass.
+  // Verifies the whole update if there are updates: it contains the pass.
   void verify_nodes(std::size_t k) {
     BackendResult& r = comparison_.backends[k];
     const bool differs = worst_of(r.results) != nullptr;

@@ -89,7 +89,7 @@ UpdateLoop::UpdateLoop(const Task& task, Backend& backend, const CompareOptions&
                        Arithmetic how)
     : task_(task), backend_(backend), options_(options),
       plan_options_(plan_options(options.training)),
-      recipe_(options.training), how_(how), tensors_(how.wide ? widened(parameters) : parameters) {}
+      config_(options.training), how_(how), tensors_(how.wide ? widened(parameters) : parameters) {}
 
 Batch UpdateLoop::batch_of(std::int64_t update) const {
   const std::int64_t n = task_.n_batches(Split::train);
@@ -99,9 +99,9 @@ Batch UpdateLoop::batch_of(std::int64_t update) const {
 UpdateLoop::Compiled& UpdateLoop::compiled(const Batch& batch) {
   Compiled& c = compiled_[types_of(batch)];
   if (c.program) return c;
-  c.training = build_update(task_, batch, recipe_, Phase::whole);
+  c.training = build_update(task_, batch, config_, Phase::whole);
   if (how_.wide) c.training.graph = in_f64(*c.training.graph, backend_, plan_options_, how_);
-  for (const NamedType& r : c.training.persistent) {
+  for (const NamedType& r : c.training.buffers) {
     const Type type{how_.wide && r.type.dtype == DType::f32 ? DType::f64 : r.type.dtype, r.type.shape};
     tensors_.try_emplace(r.name, Tensor::filled(type, r.initial));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `compare` runs on each backend: a pass over one batch, and training updates.
+// The work that `compare` runs on each backend: a pass over one batch, and training updates.
 #pragma once
 
 #include <map>
@@ -55,10 +55,10 @@ class UpdateLoop {
   Backend& backend_;
   const CompareOptions& options_;
   PlanOptions plan_options_;
-  UpdateConfig recipe_;
+  UpdateConfig config_;
   Arithmetic how_;
   std::int64_t update_ = 0;
-  TensorMap tensors_;  // parameters and persistent
+  TensorMap tensors_;  // parameters and buffers
   std::map<std::string, Compiled> compiled_;  // by the batch's types
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 
 namespace unroll {
 
@@ -17,7 +18,7 @@ struct Exposed {
   std::vector<std::pair<std::string, ValueId>> values;  // of `graph`
 };
 
-// What a loop says of its body.
+// Properties of a loop's body that decide which of its values can be exposed.
 struct ExposedBody {
   std::size_t n_states = 0;
   std::vector<bool> rows;  // packed: which inputs have the batch as axis 0
@@ -42,7 +43,7 @@ class Exposing {
 
  private:
   Value at(const ValueId& id) const {
-    return values_[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
+    return values_[id.node].begin()[id.output];
   }
   // v [...] as [B,...]. It must be made of something that has rows, because a packed loop's step has only some of them.
   Value in_each_row(Value v) const {
@@ -72,7 +73,7 @@ class Exposing {
     bool by_rows = false;
     for (const ValueId& v : node.inputs) {
       operands.push_back(at(v));
-      by_rows = by_rows || by_rows_[static_cast<std::size_t>(v.node)];
+      by_rows = by_rows || by_rows_[v.node];
     }
     by_rows_.push_back(by_rows);
     if (node.op == Op::scan) return add_loop(node, id, operands);
@@ -108,7 +109,7 @@ class Exposing {
   void expose(ValueId id, std::string name = {}) {
     const Value value = at(id);
     if (value.shape().elements() == 0) return;
-    if (packed() && !by_rows_[static_cast<std::size_t>(id.node)]) {
+    if (packed() && !by_rows_[id.node]) {
       const bool fits = value.shape().elements() <= k_most_shared && value.rank() < Shape::k_max_rank;
       if (name.empty() && fits) shared_.push_back(id);
       return;
@@ -120,9 +121,9 @@ class Exposing {
   const Graph& source_;
   const ExposedBody* body_;
   Exposed result_;
-  std::vector<std::vector<Value>> values_;  // of each node of the source
-  std::vector<ValueId> shared_;             // in a packed loop: the same for all rows
-  std::vector<bool> by_rows_;               // in a packed loop: made of what has rows
+  PerNode<std::vector<Value>> values_;  // of each node of the source
+  std::vector<ValueId> shared_;         // in a packed loop: the same for all rows
+  PerNode<bool> by_rows_;               // in a packed loop: made of what has rows
   std::size_t n_inputs_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace unroll {
 
-// Of a value of the graph "12.0", of one in the body of loop 7 "7/3.0". `inside` is "" or "7/".
+// "12.0" for a value of the graph, "7/3.0" for one in the body of loop 7. `inside` is "" or "7/".
 std::string value_name(const std::string& inside, ValueId id);
 
 struct ExposedGraph {
@@ -18,9 +18,9 @@ struct ExposedGraph {
   std::set<std::string> names;         // that there are
 };
 inline constexpr const char* k_exposed = "value ";
-// Nodes keep their numbers. Not among the values: inputs, which are given, but for states of loops; constants; what a
-// claimed node saves; and in the body of a packed loop what does not lie row by row. Of that what is the same for all
-// rows is there once for each row, if it is small.
+// Nodes keep their numbers. Not exposed: inputs other than states of loops; constants; values saved by claimed nodes;
+// and, in the body of a packed loop, values that do not lie row by row. A small value that is the same for all rows is
+// exposed once per row.
 ExposedGraph expose_values(const Graph& source);
 
 }  // namespace unroll

@@ -11,6 +11,7 @@
 #include "core/ir/ops/unary_ops.h"
 #include "core/support/formats.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/per_node.h"
 #include "unroll/ir/row_sums.h"
 #include "unroll/support/error.h"
 
@@ -22,8 +23,8 @@ constexpr double k_ulps = 4;              // of an elementwise function; an ulp 
 constexpr double k_contraction = 4;       // times (u ceil(log2 K) + 2 u) sum |a||b|
 constexpr double k_nothing = 0x1p-1000;   // keeps a quotient of zeros finite
 
-// What a result may be off by however small it is: the smallest normal number, below which it may become zero, or some
-// steps between denormal numbers.
+// The error allowed for a result however small it is: the smallest normal number, below which it may become zero, or
+// some steps between denormal numbers.
 double least_error(DType dtype, bool flushes) {
   if (dtype == DType::f32) return flushes ? 0x1p-126 : k_ulps * 0x1p-149;
   return flushes ? 0x1p-1022 : k_ulps * 0x1p-1074;
@@ -70,7 +71,7 @@ std::vector<Value> append_stored(Graph& target, const Node& node, std::span<cons
   return results;
 }
 
-// What the errors of the operands make of the result's, e the operands' bounds: first-order bounds.
+// First-order bounds of a result's error from those of its operands, e.
 using BoundedOperands = std::span<const Bounded>;
 Value bound_of(const Bounded& x) { return x.bound ? x.bound : scalar(x.value.graph(), DType::f64, 0); }
 Value one_where(Value condition) { return cast(condition, DType::f64); }
@@ -115,7 +116,7 @@ Value of_select(BoundedOperands in, Value) {
   return chosen + in[0].bound * (abs(wide(in[1].value) - wide(in[2].value)) + ea + eb);
 }
 const Format& format_of(DType half) { return half == DType::bf16 ? k_bf16 : k_f16; }
-// What is near the middle of two neighbors of the format may become either.
+// A value near the middle of two neighbors of the format may round to either.
 Value of_format(Value e, Value out, const Format& format) {
   const Value off = one_where(less(e * 0, e));
   const double denormal_spacing = std::ldexp(1.0, format.lowest_exponent - format.mantissa);
@@ -133,7 +134,7 @@ struct Rule {
   bool rounds;       // the result as well
   double slope = 0;  // instead of propagate: how much the operand's error grows at most
 };
-// Where the op table has no slope.
+// Ops without a slope in the op table.
 constexpr std::pair<Op, Propagate> k_unbounded[] = {
     {Op::sign, of_sign},   {Op::exp, of_exp},   {Op::expm1, of_expm1},          {Op::log, of_log},
     {Op::log1p, of_log1p}, {Op::sqrt, of_sqrt}, {Op::round_bf16, of_format<k_bf16>}, {Op::round_f16, of_format<k_f16>},
@@ -195,7 +196,7 @@ Bounded append_elementwise(Graph& target, const Node& node, BoundedOperands in, 
   return elementwise(*rule, in, append_wide(target, node, operands)[0], node.outputs[0].dtype, flushes);
 }
 
-// How many numbers are added up for an element of the result; 0: none.
+// The number of terms that are added up for an element of the result; 0: none.
 std::int64_t terms_of(const Node& node, std::span<const Value> operands) {
   const Shape& first = operands[0].shape();
   switch (node.op) {
@@ -206,7 +207,7 @@ std::int64_t terms_of(const Node& node, std::span<const Value> operands) {
   }
 }
 
-// What adding up so many numbers of these sizes may be off by.
+// The rounding error of adding up this number of terms of these sizes.
 Value sum_rounding(Graph& target, const Node& node, std::span<const Value> operands, bool flushes) {
   const std::int64_t terms = operands.empty() ? 0 : terms_of(node, operands);
   const DType dtype = arithmetic_dtype(node.outputs[0].dtype);
@@ -235,14 +236,14 @@ Bounded append_row_op(Graph& target, const Node& node, BoundedOperands in, bool 
 // The body of a fused node or a fused reduction.
 std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<const Value> operands, bool flushes) {
   const Graph& body = *group.body;
-  std::vector<Bounded> values(body.nodes().size());
+  PerNode<Bounded> values(body);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    values[static_cast<std::size_t>(body.inputs()[i].value.node)] = {operands[i], {}};
+    values[body.inputs()[i].value.node] = {operands[i], {}};
   for (std::size_t id = 0; id < values.size(); ++id) {
     const Node& node = body.nodes()[id];
     if (node.op == Op::input) continue;
     std::vector<Bounded> in;
-    for (const ValueId& v : node.inputs) in.push_back(values[static_cast<std::size_t>(v.node)]);
+    for (const ValueId& v : node.inputs) in.push_back(values[v.node]);
     values[id] = node.op == Op::constant ? Bounded{append_wide(target, node, {})[0], {}}
                  : is_row_op(body, node) && !is_elementwise(node.op)
                      ? append_row_op(target, node, in, flushes)
@@ -250,7 +251,7 @@ std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<co
   }
   std::vector<Bounded> results;
   for (const NamedValue& output : body.outputs()) {
-    results.push_back(values[static_cast<std::size_t>(output.value.node)]);
+    results.push_back(values[output.value.node]);
     const std::int64_t n = group.op == Op::fused_reduction ? rows_per_sum(group, results.size() - 1) : 0;
     if (n == 0) continue;
     const Value x = results.back().value;
@@ -263,8 +264,7 @@ std::vector<Bounded> append_group(Graph& target, const Node& group, std::span<co
 
 Value noisy(Value x, std::mt19937_64& random) {
   if (x.dtype() != DType::f64) return x;
-  // Of different sizes, because equal ones cancel: (1 + e)(1 - e) would hide what a mean of equal values is sensitive
-  // to.
+  // The sizes differ, because equal ones cancel: (1 + e)(1 - e) would hide the sensitivity of a mean of equal values.
   std::uniform_real_distribution<double> size(0x1p-25, 0x1.8p-24);
   Tensor factors(x.type());
   for (double& factor : factors.values<double>()) factor = 1 + (random() % 2 == 0 ? size(random) : -size(random));
@@ -275,9 +275,7 @@ Value noisy(Value x, std::mt19937_64& random) {
 std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
   auto target = std::make_shared<Graph>();
   std::vector<std::vector<Value>> values;
-  const auto at = [&](const ValueId& id) {
-    return values[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)];
-  };
+  const auto at = [&](const ValueId& id) { return values[id.node][id.output]; };
   for (const Node& node : graph.nodes()) {
     if (node.op == Op::input) {
       values.push_back({target->input(node.attributes.get<std::string>("name"), wide(node.outputs[0]))});
@@ -298,8 +296,7 @@ std::shared_ptr<Graph> copied(const Graph& graph, std::mt19937_64* noise) {
 
 std::size_t n_operands(const Node& node) {
   if (node.op != Op::gradient) return node.inputs.size();
-  return static_cast<std::size_t>(node.attributes.get<std::int64_t>("n_inputs")) +
-         node.attributes.get<Ints>("d_outputs").size();
+  return node.attributes.get<std::int64_t>("n_inputs") + node.attributes.get<Ints>("d_outputs").size();
 }
 
 Attributes unclaimed(const Node& node) {

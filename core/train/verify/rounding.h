@@ -24,7 +24,7 @@ std::shared_ptr<Graph> widened(const Graph& graph);
 std::shared_ptr<Graph> with_rounding_noise(const Graph& graph, std::uint64_t seed);
 
 // A value of a graph in f64 and the largest error that arithmetic in the source's dtype leaves in it. No bound: exact,
-// or verified as a whole. Of a truth value the bound is 1 where rounding may turn it over, else 0.
+// or verified as a whole. The bound of a truth value is 1 if rounding may turn it over, else 0.
 struct Bounded {
   Value value;
   Value bound;

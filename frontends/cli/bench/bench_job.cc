@@ -122,7 +122,7 @@ BenchJob stack_job(const BenchArguments& o) {
   job.drawn.push_back({"x", stack.x.type(), Initializer::uniform(1)});
   if (w.sizes.lengths) job.given.emplace("lengths", Tensor::from(Shape{w.sizes.batch}, draw_lengths(o, w.sizes)));
   job.about.add("cell", w.model.cell).add("mode", o.mode).add("input", w.sizes.input);
-  job.about.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
+  job.about.add("hidden", w.model.hidden).add("layers", w.model.layers);
   job.about.add("batch", w.sizes.batch).add("steps", w.sizes.steps).add("bidirectional", w.model.bidirectional);
   if (w.sizes.lengths) job.about.add("lengths", o.lengths);
   return job;

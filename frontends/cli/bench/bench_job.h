@@ -16,7 +16,7 @@
 namespace unroll::cli {
 
 // Unset values come from the config, or without one from a single LSTM layer.
-struct BenchArguments : ConfigArguments, StepArguments {
+struct BenchArguments : ConfigArguments, StepArguments, OutputArguments {
   std::optional<std::string> cell;
   std::optional<std::int64_t> input_width;
   std::optional<std::int64_t> hidden;
@@ -33,8 +33,6 @@ struct BenchArguments : ConfigArguments, StepArguments {
   bool constant_b = false;
   std::int64_t chunk_steps = 0;
   std::string save;  // file for parameters, inputs and results
-  bool explain = false;
-  bool json = false;
 };
 
 struct BenchJob {

@@ -45,10 +45,10 @@ std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, co
     return Error(ErrorKind::unsupported, "compare", fmt::format("{} has no layer with {}", peer.name, what),
                  fmt::format("Compare without --with {}", peer.name));
   };
-  if (m.stack != "plain") throw refuse(fmt::format("model.stack = \"{}\"", m.stack));
+  if (m.skip != SkipConnection::none) throw refuse(fmt::format("model.stack = \"{}\"", word_of(m.skip)));
   if (m.peephole) throw refuse("model.peephole = true");
   if (m.cell == "gru" && !m.reset_after) throw refuse("model.reset_after = false");
-  if (!peer.variants && (!m.bias || m.projection > 0 || m.nonlinearity != "tanh"))
+  if (!peer.variants && (!m.bias || m.projection > 0 || m.nonlinearity != Nonlinearity::tanh))
     throw refuse("model.bias = false, model.projection or model.nonlinearity");
   if (m.cell == "rnn" || m.cell == "gru" || m.cell == "lstm") return "--cell " + m.cell;
   const TextCell* text = text_cell_of(m);
@@ -79,7 +79,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
   if (m.bidirectional) command += " --bidirectional";
   if (!m.bias && peer.variants) command += " --no-bias";
   if (m.projection > 0) command += fmt::format(" --projection {}", m.projection);
-  if (m.cell == "rnn" && m.nonlinearity != "tanh") command += " --nonlinearity " + m.nonlinearity;
+  if (m.cell == "rnn" && m.nonlinearity != Nonlinearity::tanh) command += " --nonlinearity " + word_of(m.nonlinearity);
   const auto told = nlohmann::json::parse(output_of(command), nullptr, /*allow_exceptions=*/false);
   if (!told.is_object() || !disk().exists(out))
     throw Error(ErrorKind::unsupported, "compare", fmt::format("{} failed; its messages are above", peer.name),

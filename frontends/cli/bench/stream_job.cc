@@ -22,7 +22,7 @@ struct Inputs {
   std::vector<std::int32_t> ids;
 
   Inputs(const Stream& stream, const StreamModel& model, std::uint64_t seed)
-      : size(static_cast<std::size_t>(stream.chunk() * stream.lanes() * stream.inputs())) {
+      : size(stream.chunk() * stream.lanes() * stream.inputs()) {
     const std::int64_t n = k_inputs * static_cast<std::int64_t>(size);
     const std::vector<ParameterSpec> x{{"x", {DType::f32, {n}}, Initializer::uniform(1)}};
     const TensorMap drawn = initialize(x, seed);
@@ -74,19 +74,31 @@ void Difference::add(std::span<const float> y, std::span<const float> wanted) {
 }
 double Difference::relative() const { return squares_ == 0 ? 0 : std::sqrt(squares_ / wanted_squares_); }
 
+double relative_l2(const Tensor& found, const Tensor& wanted) {
+  if (found.shape() != wanted.shape()) return HUGE_VAL;
+  double difference = 0, norm = 0;
+  for (std::int64_t k = 0; k < wanted.elements(); ++k) {
+    difference += (found.at(k) - wanted.at(k)) * (found.at(k) - wanted.at(k));
+    norm += wanted.at(k) * wanted.at(k);
+  }
+  return std::isfinite(difference) ? std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30) : HUGE_VAL;
+}
+
+double rounding_tolerance(double amplified) { return 1e-5 + 2 * amplified; }
+
 Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,
                    const StepArguments& options, const ConfigArguments& machine) {
   constexpr std::size_t k_compared = 200;
   StreamOptions how = stream_options(options, machine.threads);
   Stream stream(backend, model, parameters, how);
   const Inputs inputs(stream, model, static_cast<std::uint64_t>(machine.seed.value_or(0)));
-  std::vector<float> y(static_cast<std::size_t>(stream.chunk() * stream.lanes() * stream.outputs()));
+  std::vector<float> y(stream.chunk() * stream.lanes() * stream.outputs());
   Report report;
   report.add("lanes", stream.lanes()).add("chunk", stream.chunk());
   report.add("inputs", stream.inputs()).add("outputs", stream.outputs());
   report.add("weights_dtype", options.weights_dtype);
   report.add("backend", backend.describe().name).add("device", backend.describe().device);
-  report.add("threads", static_cast<std::int64_t>(how.one_thread ? 1 : backend.describe().threads));
+  report.add("threads", how.one_thread ? 1 : backend.describe().threads);
   if (how.weights != WeightFormat::f32) {
     how.weights = WeightFormat::f32;
     Stream exact(backend, model, parameters, how);
@@ -100,10 +112,10 @@ Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& 
   const std::vector<double> times = microseconds(stream, inputs, y, options.seconds);
   double n_weights = 0;
   for (const auto& [name, tensor] : parameters) n_weights += static_cast<double>(tensor.elements());
-  report.add("calls", static_cast<std::int64_t>(times.size()));
+  report.add("calls", times.size());
   report.add("min_us", times.front()).add("median_us", times[times.size() / 2]);
   report.add("p99_us", times[times.size() * 99 / 100]);
-  report.add("weights", static_cast<std::int64_t>(n_weights));
+  report.add("weights", n_weights);
   report.add("gweights_per_s", n_weights / times.front() * 1e-3);
   return report;
 }

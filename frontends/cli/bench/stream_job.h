@@ -22,6 +22,12 @@ class Difference {
   double largest_ = 0, squares_ = 0, wanted_squares_ = 0;
 };
 
+// ||found - wanted|| / ||wanted||, infinity if shapes differ.
+double relative_l2(const Tensor& found, const Tensor& wanted);
+// Returns the tolerance of relative_l2 for f32: 84 roundings of 6e-8, as sums in another order cause, and twice the
+// difference between two backends, because a model may amplify rounding.
+double rounding_tolerance(double amplified);
+
 // Runs calls with x uniform in [-1, 1) for options.seconds. Reports times in microseconds and, with weights in fewer
 // bits, the difference from f32 over 200 calls.
 Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& parameters,

@@ -83,12 +83,19 @@ constexpr std::pair<std::string_view, std::string_view> k_fixed_keys[] = {
 
 using Settings = std::vector<std::string>;  // "train.batch=64"
 
-// Changes that alter the meaning of a metric. Empty: any metric.
+bool sets_key(const Settings& settings, std::string_view key) {
+  return std::ranges::any_of(settings, [&](const std::string& s) { return s.starts_with(std::string(key) + "="); });
+}
+
+// Changes that alter the meaning of a metric, or of several, separated by blanks. Empty: any metric.
 struct OtherMeasure {
-  std::string_view key, metric, why;
+  std::string_view key, metrics, why;
+  bool covers(const std::string& metric) const {
+    return metrics.empty() || fmt::format(" {} ", metrics).find(" " + metric + " ") != std::string::npos;
+  }
 };
 constexpr std::string_view k_what_is_predicted = "changes what is predicted", k_tokens = "changes what a token is";
-constexpr std::string_view k_set = "changes the validation set";
+constexpr std::string_view k_set = "changes the validation set", k_by_token = "loss perplexity token_accuracy";
 constexpr OtherMeasure k_other_measures[] = {
     {"data.horizon", "", k_what_is_predicted},
     {"data.column", "", k_what_is_predicted},
@@ -100,15 +107,9 @@ constexpr OtherMeasure k_other_measures[] = {
     {"data.test", "", k_set},
     {"data.split", "", k_set},
     {"data.split_seed", "", k_set},
-    {"data.tokens", "loss", k_tokens},
-    {"data.tokens", "perplexity", k_tokens},
-    {"data.tokens", "token_accuracy", k_tokens},
-    {"data.vocabulary", "loss", k_tokens},
-    {"data.vocabulary", "perplexity", k_tokens},
-    {"data.vocabulary", "token_accuracy", k_tokens},
-    {"data.min_count", "loss", k_tokens},
-    {"data.min_count", "perplexity", k_tokens},
-    {"data.min_count", "token_accuracy", k_tokens},
+    {"data.tokens", k_by_token, k_tokens},
+    {"data.vocabulary", k_by_token, k_tokens},
+    {"data.min_count", k_by_token, k_tokens},
     {"data.lowercase", "perplexity", k_tokens},
 };
 
@@ -131,8 +132,7 @@ Settings settings_of(const std::string& variant, const Config& baseline) {
     const std::string_view key = key_of(part.substr(0, equals), baseline.uses(), variant);
     for (const auto& [path, why] : k_fixed_keys)
       if (key == path) throw Error(ErrorKind::usage, variant, fmt::format("{} cannot be an ablation: {}", path, why));
-    const auto sets_key = [&](const std::string& setting) { return setting.starts_with(std::string(key) + "="); };
-    if (std::any_of(settings.begin(), settings.end(), sets_key))
+    if (sets_key(settings, key))
       throw Error(ErrorKind::usage, variant, fmt::format("{} is set twice", key),
                   "Make each value a change of its own");
     settings.push_back(fmt::format("{}{}", key, part.substr(equals)));
@@ -166,10 +166,7 @@ std::vector<Change> changes_of(const std::vector<std::string>& variants, const C
 }
 
 bool sets_key(std::span<const Change> changes, std::string_view key) {
-  return std::ranges::any_of(changes, [&](const Change& change) {
-    return std::ranges::any_of(change.settings,
-                               [&](const std::string& s) { return s.starts_with(std::string(key) + "="); });
-  });
+  return std::ranges::any_of(changes, [&](const Change& change) { return sets_key(change.settings, key); });
 }
 
 // Returns the main metrics of the task. MASE has a separate scale for each period. The loss of a language model, in
@@ -236,7 +233,7 @@ AblationVariant variant_of(const Change& change, const Config& baseline, Shared&
 std::string other_measure(const Change& change, const AblationMetric& metric) {
   for (const std::string& setting : change.settings)
     for (const OtherMeasure& row : k_other_measures)
-      if (setting.starts_with(std::string(row.key) + "=") && (row.metric.empty() || row.metric == metric.name))
+      if (sets_key({setting}, row.key) && row.covers(metric.name))
         return fmt::format("not compared: {} {}", row.key, row.why);
   return {};
 }
@@ -268,7 +265,7 @@ std::string verdict_of(const AblationResult& row, const Change& change, const Ab
 
 std::string_view shift_word(Shift shift) {
   constexpr std::string_view k_words[] = {"within", "lower", "higher"};
-  return k_words[static_cast<std::size_t>(shift)];
+  return k_words[static_cast<int>(shift)];
 }
 
 Report json_of(const Spread& s) { return Report().add("mean", s.mean).add("low", s.low).add("high", s.high); }
@@ -279,7 +276,7 @@ Report json_of(const AblationRun& run) {
     points.push_back(
         Report().add("items", p.items).add("seconds", p.seconds).add("loss", p.loss).add("metric", p.metric));
   return Report()
-      .add("seed", static_cast<std::int64_t>(run.seed))
+      .add("seed", run.seed)
       .add("items_per_second", run.items_per_second)
       .add("points", points);
 }
@@ -292,7 +289,7 @@ Report json_of(const AblationTable& table, std::span<const Change> changes, cons
     const bool is_baseline = i == 0;
     r.add("name", row.name).add("settings", changes[i].settings);
     r.add("verdict", is_baseline ? "baseline" : verdict_of(row, changes[i], table.metric));
-    r.add("bytes", static_cast<std::int64_t>(row.bytes)).add("failed", !row.failure.empty());
+    r.add("bytes", row.bytes).add("failed", !row.failure.empty());
     ReportList runs;
     for (const AblationRun& run : row.runs) runs.push_back(json_of(run));
     if (row.failure.empty()) {
@@ -374,7 +371,7 @@ int execute(const AblationArguments& options) {
       print_progress(wrapped(fmt::format("change={} seed={} loss={:.5g} items_per_second={:.4g} items={:.4g}", name,
                                          run.seed, run.points.back().loss, run.items_per_second,
                                          run.points.back().items),
-                             static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+                             terminal_width(STDERR_FILENO), 2));
       busy.say(fmt::format("{} of {} runs done", ++n_done, n_runs));
     }, [] { return stop_signal() != 0; });
   } catch (const Error&) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/support/elapsed.h"
 #include "frontends/cli/bench/bench_job.h"
 #include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
@@ -51,8 +52,7 @@ void add_options(CLI::App& app, BenchArguments& o) {
   add_number(app, "--seconds", o.seconds, "Seconds to repeat the run.", {0, 3600, 3});
   group(app, "Output");
   add_text(app, "--save", o.save, "FILE", "Write parameters, inputs and results to this safetensors file.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_device(app, o, "cpu", "0; 1 with --mode stream");
   add_memory_limit(app, o);
   add_integer(app, "--chunk-steps", o.chunk_steps,
@@ -63,10 +63,6 @@ void add_options(CLI::App& app, BenchArguments& o) {
 }
 
 using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Device buffers of a program's inputs and outputs, with inputs uploaded.
 struct Device {
@@ -114,11 +110,11 @@ std::vector<double> time_runs(Program& program, const Bindings& bindings, double
   program.run(bindings);  // the first run warms caches and is not counted
   program.backend().wait();
   const auto start = Clock::now();
-  while (times.size() < k_fewest || milliseconds_since(start) < seconds * 1e3) {
+  while (times.size() < k_fewest || seconds_since(start) < seconds) {
     const auto begin = Clock::now();
     program.run(bindings);
     program.backend().wait();
-    times.push_back(milliseconds_since(begin));
+    times.push_back(1e3 * seconds_since(begin));
   }
   std::sort(times.begin(), times.end());
   return times;
@@ -138,35 +134,35 @@ double predicted_ms(const Executable& executable) {
   return sum;
 }
 
+// `threads` is the default.
+ExplainedBackend backend_of(const BenchArguments& options, std::int64_t threads) {
+  return {options.explain,
+          open_backend(backend_or(options, "cpu"), options.threads.value_or(threads), options.explain)};
+}
+
 // Times single calls that carry the state; --lanes, --chunk and --weights-dtype replace --batch and --steps.
 int bench_stream(const BenchArguments& options) {
   if (!options.precision.empty())
     throw Error(ErrorKind::usage, "bench", "--precision does not apply to --mode stream", "Use --weights-dtype");
   const BenchModel w = bench_model(options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(1), options.explain),
-      explaining);
+  const ExplainedBackend backend = backend_of(options, /*threads=*/1);
   Activity busy("timing");
   const StreamModel model = recurrent_stream(w.model, w.sizes.input);
   const RecurrentJob job = build_recurrent(w.model, {.steps = 1, .batch = 1, .input = w.sizes.input});
   const TensorMap parameters = initialize(job.parameters, static_cast<std::uint64_t>(options.seed.value_or(0)));
   Report report;
   report.add("cell", w.model.cell).add("mode", options.mode);
-  report.add("hidden", w.model.hidden).add("layers", static_cast<std::int64_t>(w.model.layers));
+  report.add("hidden", w.model.hidden).add("layers", w.model.layers);
   const Report timed = time_stream(*backend, model, parameters, options, options);
   busy.finish();
   for (const auto& [name, item] : timed.items()) report.add(name, item);
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   return 0;
 }
 
 int execute(const BenchArguments& options) {
   if (options.mode == "stream") return bench_stream(options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(backend_or(options, "cpu"), options.threads.value_or(0), options.explain),
-      explaining);
+  const ExplainedBackend backend = backend_of(options, /*threads=*/0);
   Activity busy("compiling");
   const auto compile_start = Clock::now();
   const BenchJob job = bench_job(options);
@@ -175,7 +171,7 @@ int execute(const BenchArguments& options) {
   how.chunk_steps = options.chunk_steps;
   how.precision = bench_precision(options);
   Program program(*job.graph, *backend, how);
-  const double compile_ms = milliseconds_since(compile_start);
+  const double compile_ms = 1e3 * seconds_since(compile_start);
   const Graph& graph = *program.plan().graph;
   TensorMap values = bench_inputs(job, graph, options);
   const Device device = make_device(*backend, graph, values);
@@ -187,14 +183,14 @@ int execute(const BenchArguments& options) {
   Report report = job.about;
   report.add("precision", std::string(precision_name(how.precision)));
   report.add("backend", backend->describe().name).add("device", backend->describe().device);
-  report.add("threads", static_cast<std::int64_t>(backend->describe().threads));
-  report.add("repeats", static_cast<std::int64_t>(times.size()));
+  report.add("threads", backend->describe().threads);
+  report.add("repeats", times.size());
   report.add("min_ms", times.front()).add("median_ms", times[times.size() / 2]).add("spread", spread(times));
   if (options.explain) report.add("predicted_ms", predicted_ms(program.executable()));
   report.add("gflops", bench_flop(options) / times.front() / 1e6).add("compile_ms", compile_ms);
-  report.add("peak_bytes", static_cast<std::int64_t>(program.peak_bytes()));
+  report.add("peak_bytes", program.peak_bytes());
   report.add("plan_hash", fmt::format("{:016x}", plan_hash(program.plan())));
-  print_explained(std::move(report), explaining, options.json);
+  backend.print(std::move(report), options.json);
   return 0;
 }
 

@@ -20,12 +20,10 @@
 namespace unroll::cli {
 namespace {
 
-struct CompareArguments : PeerArguments {
+struct CompareArguments : PeerArguments, OutputArguments {
   std::vector<std::string> backends;  // empty: all available ones
   std::int64_t runs = 5;
   std::string save;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, CompareArguments& o) {
@@ -53,8 +51,7 @@ void add_options(CLI::App& app, CompareArguments& o) {
               {0, 4096, 2});
   group(app, "Output");
   add_text(app, "--save", o.save, "FOLDER", "Write the first node that differs, with its inputs, to this folder.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_examples(app,
                "  unroll compare runs/char-lm --grad\n"
                "  unroll compare lstm.toml --backend reference,cpu --grad --updates 5 --json\n"
@@ -94,19 +91,19 @@ ReportList backend_rows(const Comparison& c) {
     const bool standard = &r == &c.backends.front();
     Report row;
     row.add("name", r.backend).add("verdict", standard ? "standard" : r.difference.empty() ? "agrees" : "differs");
-    row.add("results", static_cast<std::int64_t>(r.results.size())).add("of_allowed", largest_part(r));
+    row.add("results", r.results.size()).add("of_allowed", largest_part(r));
     row.add("measured_rounding", r.measured_rounding);
     row.add("nodes", r.nodes.nodes).add("nodes_not_verified", r.nodes.unverified).add("nodes_of_allowed",
                                                                                       r.nodes.tightest);
     row.add("nodes_skipped", r.nodes.skipped).add("difference", r.difference);
     row.add("compile_ms", r.compile_ms).add("min_ms", r.min_ms).add("median_ms", r.median_ms);
-    row.add("peak_bytes", static_cast<std::int64_t>(r.peak_bytes)).add("device", r.device);
+    row.add("peak_bytes", r.peak_bytes).add("device", r.device);
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-// Returns the rows of each backend but the reference, those closest to their tolerance first.
+// The results of each backend other than the reference, those closest to their limits first.
 ReportList result_rows(const Comparison& c, std::size_t at_most) {
   ReportList rows;
   for (const BackendResult& r : c.backends) {
@@ -125,7 +122,7 @@ ReportList loss_rows(const Comparison& c) {
   ReportList rows;
   for (std::size_t u = 0; u < c.backends.front().losses.size(); ++u) {
     Report row;
-    row.add("update", static_cast<std::int64_t>(u + 1));
+    row.add("update", u + 1);
     for (const BackendResult& r : c.backends)
       if (u < r.losses.size()) row.add(r.backend, r.losses[u]);
     rows.push_back(std::move(row));
@@ -170,31 +167,26 @@ Report report_for_people(const Comparison& c, Report report) {
 }
 
 // Returns the plans of all backends, except those made to verify others node by node.
-ReportList explained(std::span<ExplainingBackend* const> backends) {
+ReportList explained(const std::vector<ExplainedBackend>& backends) {
   ReportList plans;
-  for (const ExplainingBackend* backend : backends) {
-    if (!backend) continue;
-    for (Report& plan : backend->explain()) {
+  for (const ExplainedBackend& backend : backends)
+    for (Report& plan : backend.explain()) {
       const auto& outputs = std::get<std::vector<std::string>>(plan.at("outputs"));
       const auto looks_inside = [](const std::string& name) { return name.starts_with(k_exposed); };
       if (std::none_of(outputs.begin(), outputs.end(), looks_inside)) plans.push_back(std::move(plan));
     }
-  }
   return plans;
 }
 
 int execute(const CompareArguments& options) {
   const std::vector<std::string> names = backend_names(options);
-  std::vector<std::unique_ptr<Backend>> owned;
+  std::vector<ExplainedBackend> owned;
   std::vector<Backend*> backends;
-  std::vector<ExplainingBackend*> explaining(names.size());
-  for (const std::string& name : names) {
-    owned.push_back(explained_if(options.explain, open_backend(name, options.threads.value_or(0), options.explain),
-                                 explaining[owned.size()]));
-    backends.push_back(owned.back().get());
-  }
-  if (names.front() != k_reference) owned.push_back(make_backend(k_reference));
-  Backend& verifier = names.front() == k_reference ? *owned.front() : *owned.back();
+  for (const std::string& name : names)
+    backends.push_back(&*owned.emplace_back(
+        options.explain, open_backend(name, options.threads.value_or(0), options.explain)));
+  const std::unique_ptr<Backend> reference = names.front() == k_reference ? nullptr : make_backend(k_reference);
+  Backend& verifier = reference ? *reference : *backends.front();
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
   CompareOptions how;
@@ -211,15 +203,15 @@ int execute(const CompareArguments& options) {
 
   Report report;
   report.add("model", options.config).add("precision", std::string(precision_name(how.training.precision)));
-  report.add("seed", static_cast<std::int64_t>(how.training.seed)).add("agrees", result.agrees());
+  report.add("seed", how.training.seed).add("agrees", result.agrees());
   if (options.json) {
     report.add("backends", backend_rows(result)).add("results", result_rows(result, SIZE_MAX));
     report.add("losses", loss_rows(result));
-    if (options.explain) report.add("explain", explained(explaining));
+    if (options.explain) report.add("explain", explained(owned));
     report.print(true);
   } else {
     report_for_people(result, std::move(report)).print(false);
-    for (const Report& plan : explained(explaining)) plan.print(false);
+    for (const Report& plan : explained(owned)) plan.print(false);
   }
   if (result.agrees()) return 0;
   for (const BackendResult& r : result.backends) {

@@ -40,7 +40,7 @@ void try_task(const Config& config, const std::string& folder, DataCheck& check)
   try {
     const auto task = make_task(config, folder);
     for (const std::string& note : task->notes())
-      print_line(wrapped("data: " + without_folder(note), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+      print_line(wrapped("data: " + without_folder(note), terminal_width(STDERR_FILENO), 2));
     const std::pair<const char*, Split> splits[] = {
         {"training", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
     for (const auto& row : splits)

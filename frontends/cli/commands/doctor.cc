@@ -70,7 +70,7 @@ ReportList cache_rows(const std::vector<Cache>& caches, bool as_json) {
   for (const Cache& cache : caches) {
     Report row;
     row.add("name", cache.name);
-    if (as_json) row.add("bytes", static_cast<std::int64_t>(cache.bytes));
+    if (as_json) row.add("bytes", cache.bytes);
     else row.add("bytes", bytes_text(cache.bytes));
     rows.push_back(std::move(row));
   }
@@ -116,8 +116,8 @@ int execute(const DoctorArguments& options) {
   if (options.json) {
     report.add("memory_bytes", total).add("memory_free_bytes", free);
   } else {
-    report.add("memory", fmt::format("{}, {} free", bytes_text(static_cast<std::size_t>(total)),
-                                     bytes_text(static_cast<std::size_t>(free))));
+    report.add("memory", fmt::format("{}, {} free", bytes_text(total),
+                                     bytes_text(free)));
   }
   const std::vector<Cache> caches = data_caches();
   report.add("caches", cache_rows(caches, options.json));

@@ -26,26 +26,20 @@
 namespace unroll::cli {
 namespace {
 
-struct EvalArguments : RunArguments {
+struct EvalArguments : RunArguments, OutputArguments {
   std::string split = "test";
   DecodeOptions decode;
   std::string svg;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, EvalArguments& o) {
-  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
-  group(app, "Model");
-  add_weights(app, o);
-  add_set(app, o);
+  add_run(app, o);
   group(app, "Data");
   add_choice(app, "--split", o.split, "Part of the data to evaluate.", {"train", "validation", "test"});
   add_decoding(app, o.decode);
   group(app, "Output");
   add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_examples(app,
                "  unroll eval runs/char-lm\n"
@@ -71,7 +65,7 @@ Intervals add_text_scores(PairScores scores, Metrics& metrics, std::map<std::str
   return std::move(scores.intervals);
 }
 
-// Adds the confidence intervals of text scores over other pairs of the same kind.
+// Confidence intervals of the scores of texts, for other pairs of the same kind.
 void add_intervals(Report& report, const Intervals& intervals, bool json) {
   if (intervals.empty()) return;
   Report values;
@@ -101,11 +95,56 @@ std::string next_step(const std::string& folder, unsigned kind) {
 void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
   const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
   if (advice && !json)
-    print_line(wrapped(advice_line(*advice), static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+    print_line(wrapped(advice_line(*advice), terminal_width(STDERR_FILENO), 2));
   if (!json) return;
   ReportList list;
   if (advice) list.push_back(Report().add("symptom", advice->symptom).add("text", advice->text));
   report.add("advice", list);
+}
+
+struct Evaluated {
+  EvaluateResult result;
+  std::map<std::string, Metrics> baselines;  // by method
+  Intervals intervals;
+  bool is_finite() const { return std::isfinite(result.loss); }
+};
+
+Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
+                       Backend& backend, Activity& busy) {
+  const Split split = split_of(options.split);
+  TrainerOptions how = trainer_options(run.config);
+  how.stage = busy.stages();
+  Trainer trainer(task, backend, how);
+  trainer.set_parameters(run.model.tensors);
+  busy.say("evaluating");
+  Evaluated e{.result = trainer.evaluate(split), .baselines = task->baselines(split), .intervals = {}};
+  if (!e.is_finite()) return e;  // a prediction says nothing
+  busy.say("scoring texts");
+  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
+    e.intervals = add_text_scores(pair_scores(*pairs, run, backend, split, options.decode), e.result.metrics,
+                                  e.baselines);
+  if (options.svg.empty()) return e;
+  busy.say("predicting examples");
+  draw_examples(run, *task, backend, split, options.svg);
+  return e;
+}
+
+void print_notes(const Task& task, Split split) {
+  if (const auto* examples = dynamic_cast<const SplitExamples*>(&task))
+    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
+  if (const std::string note = small_split_note(task, split); !note.empty())
+    print_progress(wrapped(note, terminal_width(STDERR_FILENO), 2));
+}
+
+void add_metrics(Report& report, const Evaluated& e, bool json) {
+  if (!json) {
+    add_metric_tables(report, e.result.metrics, e.baselines);
+    return;
+  }
+  Report baselines;
+  for (const auto& [method, metrics] : e.baselines) baselines.add(method, report_of(metrics));
+  report.add("metrics", report_of(e.result.metrics));
+  if (!e.baselines.empty()) report.add("baselines", baselines);
 }
 
 int execute(const EvalArguments& options) {
@@ -115,51 +154,24 @@ int execute(const EvalArguments& options) {
   const auto task = make_task(run.config, run.folder, run.model.metadata);
   if (const EmptySplit empty = empty_split(*task, run.config, split_of(options.split)); !empty.none())
     throw Error(ErrorKind::usage, "eval", empty.what, empty.next + ", or evaluate another --split");
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
-  TrainerOptions how = trainer_options(run.config);
-  how.stage = busy.stages();
-  Trainer trainer(task, *backend, how);
-  trainer.set_parameters(run.model.tensors);
-  busy.say("evaluating");
-  EvaluateResult result = trainer.evaluate(split_of(options.split));
-  std::map<std::string, Metrics> methods = task->baselines(split_of(options.split));
-  const bool is_finite = std::isfinite(result.loss);  // otherwise a prediction is meaningless
-  busy.say("scoring texts");
-  Intervals intervals;
-  if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()); pairs && is_finite)
-    intervals = add_text_scores(pair_scores(*pairs, run, *backend, split_of(options.split), options.decode),
-                                result.metrics, methods);
-  if (!options.svg.empty() && is_finite) {
-    busy.say("predicting examples");
-    draw_examples(run, *task, *backend, split_of(options.split), options.svg);
-  }
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
+  const Evaluated e = evaluate_run(options, run, task, *backend, busy);
   busy.finish();
-  if (const auto* examples = dynamic_cast<const SplitExamples*>(task.get()))
-    for (const std::string& note : examples->metric_notes()) print_progress("data: " + without_folder(note));
-  if (const std::string note = small_split_note(*task, split_of(options.split)); !note.empty())
-    print_progress(wrapped(note, static_cast<std::size_t>(terminal_width(STDERR_FILENO)), 2));
+  print_notes(*task, split_of(options.split));
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
-  report.add("loss", result.loss);
-  if (options.json) {
-    Report baselines;
-    for (const auto& [method, metrics] : methods) baselines.add(method, report_of(metrics));
-    report.add("metrics", report_of(result.metrics));
-    if (!methods.empty()) report.add("baselines", baselines);
-  } else {
-    add_metric_tables(report, result.metrics, methods);
-  }
-  add_intervals(report, intervals, options.json);
-  if (const auto counts = result.counts.find("confusion"); counts != result.counts.end() && is_finite)
+  report.add("loss", e.result.loss);
+  add_metrics(report, e, options.json);
+  add_intervals(report, e.intervals, options.json);
+  if (const auto counts = e.result.counts.find("confusion"); counts != e.result.counts.end() && e.is_finite())
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
-  const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, result.loss);
-  if (is_finite) add_advice(report, result.metrics, methods, options.json);
+  const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, e.result.loss);
+  if (e.is_finite()) add_advice(report, e.result.metrics, e.baselines, options.json);
   else if (options.json) report.add("error", error);
-  if (is_finite && !options.json && options.weights.empty())
+  if (e.is_finite() && !options.json && options.weights.empty())
     report.add("next", next_step(options.config, run.config.uses()));
-  print_explained(std::move(report), explaining, options.json);
-  if (!is_finite)
+  backend.print(std::move(report), options.json);
+  if (!e.is_finite())
     throw Error(ErrorKind::numeric, options.config, error,
                 "Use an earlier checkpoint: `unroll inspect` shows tensors that are not finite");
   return 0;

@@ -58,7 +58,7 @@ using Clock = std::chrono::steady_clock;
 // Skips the first runs, which tune schedules, unless they take very long.
 class Stopwatch {
  public:
-  Stopwatch(ExplainingBackend& backend, double seconds) : backend_(backend), seconds_(seconds) {}
+  Stopwatch(ProfilingBackend& backend, double seconds) : backend_(backend), seconds_(seconds) {}
 
   // Call before each run, and after the last one.
   bool is_over() {
@@ -75,7 +75,7 @@ class Stopwatch {
   }
 
  private:
-  ExplainingBackend& backend_;
+  ProfilingBackend& backend_;
   double seconds_;
   int n_ = 0;
   int warm_ = 0;  // runs that are not counted; 0: not known yet
@@ -132,10 +132,10 @@ std::string name_of(const Plan& plan, std::int64_t accumulate) {
 }
 
 // For a backend without a device: returns the plans that the trainer would compile for the first batch.
-std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& backend) {
+std::vector<NamedPlan> planned(const CompareModel& model, ProfilingBackend& backend) {
   plan_training(*model.task, backend, plain_training(model.training));
   std::vector<NamedPlan> plans;
-  for (ExplainedPlan& explained : backend.plans()) {
+  for (ProfiledPlan& explained : backend.plans()) {
     PlanTable table = plan_table(explained);
     const std::string name = name_of(*explained.plan, model.training.accumulate);
     plans.push_back({name, std::move(explained), std::move(table)});
@@ -145,7 +145,7 @@ std::vector<NamedPlan> planned(const CompareModel& model, ExplainingBackend& bac
 
 class Explaining {
  public:
-  Explaining(const CompareModel& model, ExplainingBackend& backend, double seconds)
+  Explaining(const CompareModel& model, ProfilingBackend& backend, double seconds)
       : backend_(backend), seconds_(seconds), accumulate_(model.training.accumulate),
         task_(std::make_shared<FirstBatches>(model.task, accumulate_)),
         trainer_(task_, backend, plain_training(model.training)) {
@@ -167,7 +167,7 @@ class Explaining {
  private:
   // Takes the new plans, except one that the trainer compiles but does not run.
   void take() {
-    std::vector<ExplainedPlan> all = backend_.plans();
+    std::vector<ProfiledPlan> all = backend_.plans();
     for (; n_seen_ < all.size(); ++n_seen_) {
       const std::size_t i = n_seen_;
       if (all[i].runs == 0) continue;
@@ -182,7 +182,7 @@ class Explaining {
     return n == 1 ? name : fmt::format("{} {}", name, n);
   }
 
-  ExplainingBackend& backend_;
+  ProfilingBackend& backend_;
   double seconds_;
   std::int64_t accumulate_;
   std::shared_ptr<const Task> task_;
@@ -210,7 +210,7 @@ Report header_of(const ExplainArguments& options, const CompareModel& model, con
   report.add("model", options.config).add("batch", inputs).add("backend", backend.describe().name);
   report.add("device", backend.describe().device);
   const Capabilities& can = backend.describe();
-  if (can.runs) report.add("threads", static_cast<std::int64_t>(can.threads));
+  if (can.runs) report.add("threads", can.threads);
   if (can.memory_bytes > 0) report.add("device memory", bytes_text(can.memory_bytes));
   report.add("precision", std::string(precision_name(model.training.precision)));
   return report;
@@ -224,7 +224,7 @@ int execute(const ExplainArguments& options) {
     if (stage.doing == "training") stage.of = 0;  // ends by time, not by count
     show(stage);
   };
-  ExplainingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
+  ProfilingBackend backend(open_backend(model.backend, model.threads, /*predict=*/true));
   const std::vector<NamedPlan> plans = backend.describe().runs
                                            ? Explaining(model, backend, options.seconds).run()
                                            : planned(model, backend);

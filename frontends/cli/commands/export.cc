@@ -17,7 +17,7 @@ std::string export_safetensors(const ExportArguments& o, Report& report) {
     throw Error(ErrorKind::usage, "export", "--check and --stream do not apply to --format safetensors");
   const RunFolder run = open_run(o);
   save_safetensors(o.out, run.model);
-  report.add("out", o.out).add("parameters", static_cast<std::int64_t>(run.model.tensors.size()));
+  report.add("out", o.out).add("parameters", run.model.tensors.size());
   return "";
 }
 

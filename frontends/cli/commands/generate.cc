@@ -16,15 +16,13 @@ namespace {
 
 constexpr const char* k_prompt = "\n";
 
-struct GenerateArguments : RunArguments {
+struct GenerateArguments : RunArguments, OutputArguments {
   std::string prompt = k_prompt;
   bool echo = false;
   std::int64_t length = 400;
   double temperature = 0.8;
   std::int64_t top_k = 0;
   double top_p = 1;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, GenerateArguments& o) {
@@ -43,8 +41,7 @@ void add_options(CLI::App& app, GenerateArguments& o) {
   add_integer(app, "--seed", o.seed, "the config's train.seed", "Seed of sampling: the same seed, the same text.",
               {.lowest = 0, .example = 1});
   group(app, "Output");
-  add_explain(app, o.explain);
-  add_json(app, o.json, "Print one JSON object with prompt and text at the end.");
+  add_output(app, o, "Print one JSON object with prompt and text at the end.");
   add_config_device(app, o);
   add_examples(app,
                "  unroll generate runs/char-lm --prompt \"And \" --length 200\n"
@@ -63,8 +60,7 @@ int execute(const GenerateArguments& options) {
   if (run.config.text("task.kind") != "language-model") {
     run.config.refuse("task.kind", "this run has no language model", "Name the run folder of a language model");
   }
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const GenerateOptions generate_options{.prompt = options.prompt,
                                          .length = options.length,
                                          .temperature = options.temperature,
@@ -86,12 +82,12 @@ int execute(const GenerateArguments& options) {
     flush_output();
   });
   if (options.json) {
-    print_explained(Report().add("prompt", options.prompt).add("text", all).add("unknown", unknown), explaining, true);
+    backend.print(Report().add("prompt", options.prompt).add("text", all).add("unknown", unknown), true);
     return 0;
   }
   write_output("\n");
   flush_output();
-  print_explained_after(explaining, false);
+  backend.print_after(false);
   return 0;
 }
 

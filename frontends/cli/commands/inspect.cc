@@ -86,7 +86,7 @@ Report inspect_graph(const Graph& graph) {
   for (const NamedValue& v : graph.inputs()) inputs.add(v.name, graph.type(v.value).text());
   for (const NamedValue& v : graph.outputs()) outputs.add(v.name, graph.type(v.value).text());
   for (const auto& [op, n] : counts) ops.add(op, n);
-  report.add("nodes", static_cast<std::int64_t>(graph.nodes().size()));
+  report.add("nodes", graph.nodes().size());
   report.add("inputs", inputs).add("outputs", outputs).add("ops", ops);
   return report;
 }

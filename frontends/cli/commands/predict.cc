@@ -22,10 +22,7 @@ namespace unroll::cli {
 namespace {
 
 void add_options(CLI::App& app, PredictArguments& o) {
-  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
-  group(app, "Model");
-  add_weights(app, o);
-  add_set(app, o);
+  add_run(app, o);
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "File to predict from.", "-, standard input");
   add_text(app, "--column", o.column, "NAME",
@@ -49,8 +46,7 @@ void add_options(CLI::App& app, PredictArguments& o) {
                            "Labels to print with their probabilities; for classify and document.",
                            {1, 65536, 3}), "1");
   add_integer(app, "--horizon", o.horizon, "the model's", "Time steps to predict; for forecast.", {1, 1000000, 12});
-  add_explain(app, o.explain);
-  add_json(app, o.json, "Print one JSON object per line, as --format jsonl.");
+  add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,
                "  unroll predict runs/reviews --input new.txt --output labels.csv --top-k 3\n"
@@ -60,13 +56,6 @@ void add_options(CLI::App& app, PredictArguments& o) {
 constexpr std::size_t k_lines = 1024, k_bytes = std::size_t{4} << 20;  // maximum of a batch
 constexpr int k_wait = 5;          // ms to wait for the next line of a pipe
 constexpr std::int64_t k_said = 5;  // number of printed reasons for lines without an answer
-
-// Removes an internal class name from "[who] what".
-std::string reason_of(const Error& e) {
-  const std::string text = e.what();
-  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
-  return end == std::string::npos ? text : text.substr(end + 2);
-}
 
 class Session {
  public:
@@ -138,7 +127,7 @@ class Session {
       } catch (const Error& e) {
         if (!reader_.can_go_on() || (column_ && !column_->begun()) || !answers_.is_about_a_line(e)) throw;
         line.number = reader_.number();
-        line.error = reason_of(e);
+        line.error = std::string(e.what()).substr(where_of(e).size() + 3);  // without "[who] "
         fail(line);
       }
       bytes += line.text.size();
@@ -197,8 +186,7 @@ int execute(const PredictArguments& options) {
   refuse_data_settings(options, "predict");
   const RunFolder run = open_run(options);
   check_picture(run, options);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(run.config, options.explain), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config, options.explain));
   const std::string word = options.json ? "jsonl" : options.format;
   const TaskKind* kind = find_task_kind(run.config.uses());
   if (!kind)
@@ -211,7 +199,7 @@ int execute(const PredictArguments& options) {
     file.finish();
     if (answer.failure) throw_error(*answer.failure);
     write_picture(run, options, answer.panels);
-    print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+    backend.print_after(writer.format() == RowFormat::jsonl);
     return 0;
   }
   const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
@@ -232,7 +220,7 @@ int execute(const PredictArguments& options) {
   file.finish();
   if (!options.svg.empty()) write_picture(run, options, answers->panels());
   write_attention(run, options, *answers);
-  print_explained_after(explaining, writer.format() == RowFormat::jsonl);
+  backend.print_after(writer.format() == RowFormat::jsonl);
   session.conclude(file.is_stdout() ? "" : options.output);
   return 0;
 }

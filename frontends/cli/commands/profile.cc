@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `unroll profile`: runs updates of a training and shows their time.
-#include "core/support/files/paths.h"
-#include "frontends/cli/explain/profile_calls.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "core/support/files/paths.h"
 #include "core/train/device/options.h"
 #include "frontends/cli/bench/compare_model.h"
 #include "frontends/cli/bench/self_test.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/chrome_trace.h"
+#include "frontends/cli/explain/plan_table.h"
 #include "frontends/cli/explain/timed_task.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/terminal/activity.h"
@@ -54,7 +53,7 @@ void add_options(CLI::App& app, ProfileArguments& o) {
                "  unroll profile runs/char-lm --updates 50 --trace trace.json");
 }
 
-using Clock = TimedBackend::Clock;
+using Clock = ProfilingBackend::Clock;
 
 // Updates before measuring starts, because timings of the first runs choose schedules. A slow device runs and measures
 // fewer updates, unless their number is given.
@@ -62,7 +61,7 @@ constexpr std::int64_t k_warm_up = 20, k_least_warm_up = 3, k_least_updates = 3;
 constexpr double k_long = 5;  // limit in seconds for the warm-up, and for measuring
 constexpr std::int64_t k_traced_updates = 3;
 
-// Exchanges of one of several ranks, per update.
+// The exchanges of one of several ranks, per update.
 struct Exchanges {
   double update_ms = 0;
   double milliseconds = 0, bytes = 0;  // all exchanges; bytes that this rank sent
@@ -97,82 +96,119 @@ Exchanges exchanges_since(const Communicator& ranks, const Communicator::Exchang
 
 // Gathers the exchanges of all ranks on rank 0.
 std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
-  std::vector<Exchanges> all(static_cast<std::size_t>(ranks.size()), own);
+  std::vector<Exchanges> all(ranks.size(), own);
   std::vector<Communicator::Outgoing> out;
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
   for (int r = 1; r < ranks.size() && ranks.rank() == 0; ++r)
-    in.push_back({r, std::as_writable_bytes(std::span(&all[static_cast<std::size_t>(r)], 1))});
+    in.push_back({r, std::as_writable_bytes(std::span(&all.begin()[r], 1))});
   ranks.exchange(out, in);
   return all;
 }
 
-Measured measure(const CompareModel& model, TimedBackend& backend, std::int64_t most, bool is_given, Trace* trace,
+// Times updates: some to warm up, then the measured ones, then those of the trace. on_update() is called before each
+// update and after the last.
+class UpdateTimer {
+ public:
+  // is_given: the number of updates holds on a slow device, too.
+  UpdateTimer(ProfilingBackend& backend, std::int64_t most, bool is_given, Trace* trace)
+      : backend_(backend), ranks_(backend.communicator()), trace_(trace), most_(most), is_given_(is_given),
+        end_(warm_ + most) {
+    if (ranks_) ranks_->measure_waiting();
+  }
+  std::int64_t n_traced() const { return trace_ ? k_traced_updates : 0; }
+  std::int64_t n_updates() const { return k_warm_up + most_ + n_traced(); }  // at most
+
+  // Returns true when all is measured.
+  bool on_update() {
+    const auto now = Clock::now();
+    ++done_;
+    if (done_ == 0) begin_ = now;
+    shorten(now);
+    if (done_ > warm_ && done_ <= end_) times_.push_back(1e3 * std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    if (done_ == warm_) begin_measuring(now);
+    if (done_ == end_) end_measuring(now);
+    backend_.await_call_from(Clock::now());
+    return done_ == end_ + n_traced();
+  }
+
+  Measured finish() {
+    if (trace_) trace_->record(false);
+    if (ranks_) measured_.exchanges = of_all_ranks(*ranks_, own_);
+    return std::move(measured_);
+  }
+
+ private:
+  // A slow device warms up and is measured for fewer updates. Ranks must not decide this on their own.
+  void shorten(Clock::time_point now) {
+    if (ranks_ || std::chrono::duration<double>(now - begin_).count() <= k_long) return;
+    if (done_ >= k_least_warm_up && done_ < warm_) {
+      warm_ = done_;
+      end_ = done_ + most_;
+    } else if (done_ >= warm_ + k_least_updates && done_ < end_ && !is_given_) {
+      end_ = done_;
+    }
+  }
+
+  void begin_measuring(Clock::time_point now) {
+    backend_.mark();
+    begin_ = now;
+    if (ranks_) exchanged_before_ = ranks_->exchanged();
+  }
+
+  void end_measuring(Clock::time_point now) {
+    Measured& m = measured_;
+    m.updates = end_ - warm_;
+    const auto n = static_cast<double>(m.updates);
+    m.calls = profile_updates(backend_.plans(), m.updates);
+    m.update_ms = 1e3 * std::chrono::duration<double>(now - begin_).count() / n;
+    std::sort(times_.begin(), times_.end());
+    m.least_ms = times_.front();
+    m.median_ms = times_[times_.size() / 2];
+    m.data_ms = 1e3 * backend_.seconds_before_calls() / n;
+    m.transfer_ms = 1e3 * backend_.transfer_seconds() / n;
+    if (ranks_) own_ = exchanges_since(*ranks_, exchanged_before_, n);
+    own_.update_ms = m.update_ms;
+    own_.before_calls_ms = 1e3 * backend_.exchanges_before_calls() / n;
+    m.trace_begin = Clock::now();
+    if (!trace_) return;
+    backend_.keep_spans(k_most_host_spans);
+    trace_->record(true);
+  }
+
+  ProfilingBackend& backend_;
+  Communicator* ranks_;
+  Trace* trace_;
+  std::int64_t most_;
+  bool is_given_;
+  std::int64_t done_ = -1, warm_ = k_warm_up, end_;
+  Clock::time_point begin_{}, last_{};
+  std::vector<double> times_;  // milliseconds of measured updates
+  Communicator::Exchanged exchanged_before_;
+  Exchanges own_;
+  Measured measured_;
+};
+
+Measured measure(const CompareModel& model, ProfilingBackend& backend, std::int64_t most, bool is_given, Trace* trace,
                  std::vector<HostLane>& lanes) {
   const auto task = std::make_shared<TimedTask>(model.task);
+  UpdateTimer timer(backend, most, is_given, trace);
   TrainerOptions options = updates_alone(model.training);
   options.epochs = 0;
-  const std::int64_t traced = trace ? k_traced_updates : 0;
-  options.stop_at = k_warm_up + most + traced;
+  options.stop_at = timer.n_updates();
   options.max_updates = std::max(options.max_updates, options.stop_at);
   Trainer trainer(task, backend, options);
   if (!model.parameters.empty()) trainer.set_parameters(model.parameters);
-
-  Measured m;
-  Communicator* ranks = backend.communicator();
-  if (ranks) ranks->measure_waiting();
-  Exchanges own;
-  Communicator::Exchanged exchanged_before;
-  Clock::time_point begin{}, last{};
-  std::vector<double> times;  // of measured updates
-  std::int64_t done = -1;     // called before each update
-  std::int64_t warm = k_warm_up, end = warm + most;
-  const auto each = [&] {
-    const auto now = Clock::now();
-    ++done;
-    const auto is_long = [&] { return !ranks && std::chrono::duration<double>(now - begin).count() > k_long; };
-    if (done == 0) begin = now;
-    if (done >= k_least_warm_up && done < warm && is_long()) warm = done, end = done + most;
-    if (done >= warm + k_least_updates && done < end && !is_given && is_long()) end = done;
-    if (done > warm && done <= end) times.push_back(1e3 * std::chrono::duration<double>(now - last).count());
-    last = now;
-    if (done == warm) {
-      backend.mark();
-      begin = now;
-      if (ranks) exchanged_before = ranks->exchanged();
-    }
-    if (done == end) {
-      m.updates = end - warm;
-      const auto n = static_cast<double>(m.updates);
-      m.calls = profile_updates(backend.ran(), m.updates);
-      m.update_ms = 1e3 * std::chrono::duration<double>(now - begin).count() / n;
-      std::sort(times.begin(), times.end());
-      m.least_ms = times.front();
-      m.median_ms = times[times.size() / 2];
-      m.data_ms = 1e3 * backend.seconds_before_calls() / n;
-      m.transfer_ms = 1e3 * backend.transfer_seconds() / n;
-      if (ranks) own = exchanges_since(*ranks, exchanged_before, n);
-      own.update_ms = m.update_ms;
-      own.before_calls_ms = 1e3 * backend.exchanges_before_calls() / n;
-      m.trace_begin = Clock::now();
-      if (trace) {
-        backend.keep_spans(k_most_host_spans);
-        trace->record(true);
-      }
-    }
-    backend.await_call_from(Clock::now());
-    if (done == end + traced) return true;
-    return stop_signal() != 0;  // all ranks have received it
-  };
-  trainer.fit({}, each);
-  if (trace) trace->record(false);
-  if (ranks) m.exchanges = of_all_ranks(*ranks, own);
+  // Several ranks have caught the signal.
+  trainer.fit({}, [&] { return timer.on_update() || stop_signal() != 0; });
+  Measured m = timer.finish();
   m.batch_ms = 1e3 * task->seconds_each() * static_cast<double>(options.accumulate);
   lanes = {{"trainer", backend.spans()}, {"loader", task->spans_since(m.trace_begin)}};
   return m;
 }
 
-// ---- reports
+// ---- output
 
 struct PhaseRow {
   std::string name;
@@ -198,9 +234,9 @@ std::vector<PhaseRow> phases_of(const Measured& m) {
 }
 
 // Returns the roofline's time limit for the call relative to its measured time.
-double of_roofline(const CallTime& call, const Roofline& roof) {
-  return call.milliseconds <= 0 ? 0
-                                : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / call.milliseconds;
+double of_roofline(const PlanCall& call, const Roofline& roof) {
+  const double ms = call.line.milliseconds;
+  return ms <= 0 ? 0 : 1e3 * std::max(call.flop / roof.flop, call.bytes / roof.bytes) / ms;
 }
 
 ReportList phase_rows(const Measured& m) {
@@ -221,34 +257,34 @@ TextTable phase_table(const Measured& m) {
   return table;
 }
 
-Report json_row(const CallTime& call, const Measured& m) {
+Report json_row(const PlanCall& call, const Measured& m) {
   Report row;
   row.add("phase", std::string(phase_name(call.place.phase))).add("layer", call.place.layer);
-  row.add("step", call.step).add("kernel", call.implementation).add("depth", std::int64_t{call.depth});
-  row.add("milliseconds", call.milliseconds).add("predicted_ms", call.predicted_ms);
+  row.add("step", call.line.step).add("kernel", call.line.implementation).add("depth", call.line.depth);
+  row.add("milliseconds", call.line.milliseconds).add("predicted_ms", call.line.predicted_ms);
   row.add("flop", call.flop).add("bytes", call.bytes).add("of_roofline", of_roofline(call, m.roofline));
   return row;
 }
 
-std::vector<std::string> text_row(const CallTime& call, const Measured& m) {
-  const bool timed = call.milliseconds > 0;
+std::vector<std::string> text_row(const PlanCall& call, const Measured& m) {
+  const bool timed = call.line.milliseconds > 0;
   const auto rate = [&](double work) {
-    return timed && work > 0 ? fmt::format("{:.1f}", work / call.milliseconds / 1e6) : "-";
+    return timed && work > 0 ? fmt::format("{:.1f}", work / call.line.milliseconds / 1e6) : "-";
   };
-  const std::string kernel = call.implementation.substr(0, call.implementation.find(';'));
-  return {timed ? fmt::format("{:.4f}", call.milliseconds) : "-",
-          timed ? fmt::format("{:.1f} %", 100 * call.milliseconds / m.update_ms) : "-",
+  const std::string kernel = call.line.implementation.substr(0, call.line.implementation.find(';'));
+  return {timed ? fmt::format("{:.4f}", call.line.milliseconds) : "-",
+          timed ? fmt::format("{:.1f} %", 100 * call.line.milliseconds / m.update_ms) : "-",
           timed ? fmt::format("{:.0f} %", 100 * of_roofline(call, m.roofline)) : "-",
           rate(call.flop),
           rate(call.bytes),
           std::string(phase_name(call.place.phase)),
           call.place.layer,
-          std::string(2 * static_cast<std::size_t>(call.depth), '.') + call.step + ": " + kernel};
+          std::string(2 * call.line.depth, '.') + call.line.step + ": " + kernel};
 }
 
 ReportList call_rows(const Measured& m) {
   ReportList rows;
-  for (const CallTime& call : m.calls.calls) rows.push_back(json_row(call, m));
+  for (const PlanCall& call : m.calls.calls) rows.push_back(json_row(call, m));
   return rows;
 }
 
@@ -256,8 +292,8 @@ ReportList call_rows(const Measured& m) {
 TextTable call_table(const Measured& m) {
   constexpr double k_shown = 0.01;
   TextTable table{{"ms", "share", "of roof", "GFLOP/s", "GB/s", "phase", "layer", "call"}, {}};
-  for (const CallTime& call : m.calls.calls)
-    if (call.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
+  for (const PlanCall& call : m.calls.calls)
+    if (call.line.milliseconds >= k_shown * m.update_ms) table.rows.push_back(text_row(call, m));
   return table;
 }
 
@@ -266,7 +302,7 @@ void add_exchanges(Report& report, const std::vector<Exchanges>& ranks) {
   if (ranks.empty()) return;
   const Exchanges& own = ranks[0];
   const double moving = own.milliseconds - own.waiting_ms;
-  report.add("ranks", static_cast<std::int64_t>(ranks.size()))
+  report.add("ranks", ranks.size())
       .add("communication_ms", own.milliseconds)
       .add("waiting_ms", own.waiting_ms)
       .add("hidden_ms", own.hidden_ms)
@@ -279,7 +315,7 @@ ReportList rank_rows(const std::vector<Exchanges>& ranks) {
   ReportList rows;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     rows.push_back(Report()
-                       .add("rank", static_cast<std::int64_t>(r))
+                       .add("rank", r)
                        .add("update_ms", ranks[r].update_ms)
                        .add("communication_ms", ranks[r].milliseconds)
                        .add("waiting_ms", ranks[r].waiting_ms)
@@ -288,7 +324,7 @@ ReportList rank_rows(const std::vector<Exchanges>& ranks) {
   return rows;
 }
 
-// Lists the first ranks: late ones wait least.
+// Shows the first ranks only. The late ranks are those that wait least.
 TextTable rank_table(const std::vector<Exchanges>& ranks) {
   constexpr std::size_t k_shown = 16;
   TextTable table{{"rank", "update ms", "communication ms", "waiting ms", "hidden ms"}, {}};
@@ -305,10 +341,10 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   const bool writes = !ranks || ranks->rank() == 0;
   if (!writes) hide_progress();
   std::unique_ptr<Trace> trace;
-  if (!options.trace.empty()) trace = std::make_unique<Trace>(static_cast<std::size_t>(options.trace_events));
+  if (!options.trace.empty()) trace = std::make_unique<Trace>(options.trace_events);
   Activity busy("loading the model");
   CompareModel model = compare_model(options);
-  TimedBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));
+  ProfilingBackend backend(open_backend(config, /*predict=*/true, trace.get(), ranks));
   const std::int64_t updates = options.updates > 0 ? options.updates : k_updates;
   std::vector<HostLane> lanes;
   busy.say("profiling");
@@ -327,8 +363,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
   if (m.calls.predicted_ms > 0) report.add("predicted_ms", m.calls.predicted_ms);
   add_exchanges(report, m.exchanges);
   report.add("batch_ms", m.batch_ms)
-      .add("gflops_of_roofline", m.roofline.flop / 1e9)
-      .add("gbps_of_roofline", m.roofline.bytes / 1e9);
+      .add("gflops_of_roofline", m.roofline.flop / 1e9).add("gbps_of_roofline", m.roofline.bytes / 1e9);
   if (options.json) report.add("phases", phase_rows(m)).add("calls", call_rows(m));
   else report.add("time by phase", phase_table(m)).add("calls above 1 % of an update", call_table(m));
   if (!m.exchanges.empty()) {
@@ -340,7 +375,7 @@ int profile(const ProfileArguments& options, const Config& config, Communicator*
     for (std::size_t lane = 0; lane < trace->n_lanes(); ++lane) dropped += trace->dropped(lane);
     report.add("trace", options.trace)
         .add("trace_updates", k_traced_updates)
-        .add("trace_dropped", static_cast<std::int64_t>(dropped));
+        .add("trace_dropped", dropped);
   }
   report.print(options.json);
   if (!trace) return 0;

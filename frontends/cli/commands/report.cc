@@ -70,8 +70,8 @@ int execute(const ReportArguments& options) {
   write_text_file(to, html);
   busy.finish();
   Report report;
-  report.add("report", to).add("runs", static_cast<std::int64_t>(runs.size()));
-  report.add("attachments", static_cast<std::int64_t>(attachments.size()));
+  report.add("report", to).add("runs", runs.size());
+  report.add("attachments", attachments.size());
   report.print(options.json);
   return 0;
 }

@@ -6,11 +6,7 @@
 #include "core/ir/input_range.h"
 #include "core/support/files/paths.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/explain/explain.h"
-#include "frontends/cli/import/run_model.h"
-#include "frontends/cli/import/run_onnx.h"
-#include "frontends/cli/import/run_output.h"
-#include "frontends/cli/terminal/activity.h"
+#include "frontends/cli/import/run_tensors.h"
 #include "frontends/config/run/job.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/io/safetensors.h"
@@ -20,10 +16,6 @@
 
 namespace unroll::cli {
 namespace {
-
-struct TensorArguments : RunArguments, TensorFiles {
-  bool grad = false;
-};
 
 void add_options(CLI::App& app, TensorArguments& o) {
   add_operand(app, "config", o.config, "Run folder, config file with a [model] section, or ONNX model FILE.onnx.");
@@ -40,8 +32,7 @@ void add_options(CLI::App& app, TensorArguments& o) {
                          "Write y, hn and cn, or the outputs of a run or an ONNX model, to this safetensors file; with "
                          "--grad also d_*."));
   add_flag(app, "--grad", o.grad, "Compute the gradients of <y,d_y> + <hn,d_hn> + <cn,d_cn> too.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_examples(app,
                "  unroll run lstm.toml --weights w.safetensors --input x.safetensors \\\n"
@@ -176,17 +167,14 @@ void refuse_options_of_config(const TensorArguments& options, const char* what) 
   }
 }
 
-int execute_onnx(const TensorArguments& options) {
-  refuse_options_of_config(options, "an ONNX model");
-  const std::string backend = options.backend.empty() ? "cpu" : options.backend;
-  return run_onnx(options.config, options, backend, options.threads.value_or(0));
-}
-
 int execute(const TensorArguments& options) {
-  if (options.config.ends_with(".onnx")) return execute_onnx(options);
+  if (options.config.ends_with(".onnx")) {
+    refuse_options_of_config(options, "an ONNX model");
+    return run_onnx(options);
+  }
   if (is_folder(options.config)) {
     refuse_options_of_config(options, "a run");
-    return run_model(options, options);
+    return run_model(options);
   }
   if (kind_of_path(options.config) == PathKind::none)
     throw Error(ErrorKind::input_file, options.config, "there is no such file or folder",
@@ -205,16 +193,8 @@ int execute(const TensorArguments& options) {
   const Pass pass = build_pass(config, sizes, options.grad);
   check_ranges(*pass.job.graph, input, ErrorKind::input_file, options.input);
   const TensorMap bound = gather_inputs(options, pass, std::move(input), load_model(options.weights).tensors);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config, options.explain), explaining);
-  TensorFile file;
-  file.tensors = evaluate(*pass.job.graph, *backend, bound);
-  save_safetensors(options.output, file);
-  busy.finish();
-  Report report;
-  report.add("output", options.output).add("backend", backend->describe().name);
-  print_run(options, file.tensors, report, explaining);
-  return 0;
+  const ExplainedBackend backend(options.explain, open_backend(config, options.explain));
+  return finish_run(options, evaluate(*pass.job.graph, *backend, bound), backend, busy);
 }
 
 }  // namespace

@@ -20,18 +20,13 @@
 namespace unroll::cli {
 namespace {
 
-struct StreamArguments : RunArguments, StepArguments {
+struct StreamArguments : RunArguments, StepArguments, OutputArguments {
   std::string input;
   bool bench = false;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, StreamArguments& o) {
-  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
-  group(app, "Model");
-  add_weights(app, o);
-  add_set(app, o);
+  add_run(app, o);
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "Input vectors, one time step per line.", "-, standard input");
   add_lanes(app, o);
@@ -40,8 +35,7 @@ void add_options(CLI::App& app, StreamArguments& o) {
   add_number(app, "--seconds", o.seconds, "Seconds that --bench measures.", {0, 3600, 3});
   add_seed(app, o);
   group(app, "Output");
-  add_explain(app, o.explain);
-  add_json(app, o.json, "Print one JSON array per line.");
+  add_output(app, o, "Print one JSON array per line.");
   add_device(app, o, "the config's run.backend", "1");
   add_examples(app,
                "  seq 10 | unroll stream runs/co2\n"
@@ -86,10 +80,10 @@ class LineStream {
       exact.weights = WeightFormat::f32;
       exact_ = std::make_unique<Stream>(backend, model, parameters, exact);
     }
-    n_x_ = static_cast<std::size_t>(stream_.lanes() * stream_.inputs());
-    n_y_ = static_cast<std::size_t>(stream_.lanes() * stream_.outputs());
-    x_.resize(n_x_ * static_cast<std::size_t>(options.chunk));
-    y_.resize(n_y_ * static_cast<std::size_t>(options.chunk));
+    n_x_ = (stream_.lanes() * stream_.inputs());
+    n_y_ = (stream_.lanes() * stream_.outputs());
+    x_.resize(n_x_ * options.chunk);
+    y_.resize(n_y_ * options.chunk);
     wanted_.resize(y_.size());
   }
 
@@ -170,22 +164,20 @@ int execute(const StreamArguments& options) {
   Activity busy("loading the model");
   const RunFolder run = open_run(options);
   const StreamModel model = model_of(run);
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(
-      options.explain, open_backend(run.config.text("run.backend"), options.threads.value_or(1), options.explain),
-      explaining);
+  const ExplainedBackend backend(options.explain, open_backend(run.config.text("run.backend"),
+                                                               options.threads.value_or(1), options.explain));
   if (options.bench) {
     busy.say("timing");
     Report timed = time_stream(*backend, model, run.model.tensors, options, options);
     busy.finish();
-    print_explained(std::move(timed), explaining, options.json);
+    backend.print(std::move(timed), options.json);
     return 0;
   }
   LineStream stream(*backend, model, run.model.tensors, options);
   busy.finish();
   LineReader lines(options.input, /*skips_blank=*/false);  // each line is a step and has an answer
   stream.run(lines);
-  print_explained_after(explaining, options.json);
+  backend.print_after(options.json);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "frontends/cli/run/event_file.h"
 #include "frontends/cli/run/launched_ranks.h"
 #include "frontends/cli/run/progress.h"
+#include "frontends/cli/run/train_report.h"
 #include "frontends/cli/run/baseline_comparison.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
@@ -30,7 +31,7 @@
 namespace unroll::cli {
 namespace {
 
-struct TrainArguments : ConfigArguments {
+struct TrainArguments : ConfigArguments, OutputArguments {
   std::string out;
   bool resume = false;
   std::optional<std::int64_t> max_updates;
@@ -38,8 +39,6 @@ struct TrainArguments : ConfigArguments {
   bool verify_resume = false;
   std::optional<std::int64_t> check_precision;  // updates
   double tolerance = 0.01;
-  bool explain = false;
-  bool json = false;
 };
 
 void add_options(CLI::App& app, TrainArguments& o) {
@@ -61,8 +60,7 @@ void add_options(CLI::App& app, TrainArguments& o) {
              {0, 1, 0.01});
   group(app, "Output");
   add_text(app, "--out", o.out, "FOLDER", "Run folder to write. Required unless a check runs.");
-  add_explain(app, o.explain);
-  add_json(app, o.json);
+  add_output(app, o);
   add_config_device(app, o);
   add_memory_limit(app, o);
   add_examples(app,
@@ -87,87 +85,7 @@ void apply_max_updates(const TrainArguments& options, Config& config, TrainerOpt
 // A run below this time, in seconds, measures its start rather than its updates.
 constexpr double k_least_compared = 1;
 
-struct Finished {
-  TrainResult result;
-  RunEstimate estimate;
-  std::size_t peak = 0;  // bytes
-  std::optional<std::int64_t> best_update;
-  std::vector<Advice> advice;
-  bool diverged = false;
-  const Communicator* ranks = nullptr;  // null: one process
-};
-
-// Uses the names for programs; reports for people have words and units.
-void add_communication(Report& report, const Finished& run) {
-  if (!run.ranks) return;
-  const Communicator::Exchanged exchanged = run.ranks->exchanged();
-  report.add("ranks", std::int64_t{run.ranks->size()}).add("communication_seconds", exchanged.seconds);
-  report.add("communication_bytes", static_cast<std::int64_t>(exchanged.sent_bytes));
-  if (exchanged.seconds > 0)
-    report.add("communication_gbps", static_cast<double>(exchanged.sent_bytes) / exchanged.seconds / 1e9);
-}
-
-Report report_for_programs(const Finished& run, const TrainArguments& options) {
-  const TrainResult& result = run.result;
-  Report report;
-  report.add("folder", options.out).add("updates", result.updates);
-  if (!result.validation_metrics.empty()) {
-    report.add("best_validation_loss", result.best_validation_loss);
-    if (run.best_update) report.add("best_update", *run.best_update);
-    report.add("last_validation_loss", result.last_validation_loss);
-    Report metrics;
-    for (const auto& [name, value] : result.validation_metrics) metrics.add(name, value);
-    report.add("validation_metrics", metrics);
-  }
-  report.add("skipped_updates", result.skipped_updates).add("rollbacks", result.rollbacks);
-  report.add("data_wait", result.data_wait);
-  report.add("seconds", result.seconds);
-  add_communication(report, run);
-  if (result.estimated_seconds > 0) report.add("estimated_seconds", result.estimated_seconds);
-  if (run.estimate.bytes > 0) report.add("estimated_bytes", static_cast<std::int64_t>(run.estimate.bytes));
-  if (run.peak > 0) report.add("peak_bytes", static_cast<std::int64_t>(run.peak));
-  report.add("diverged", run.diverged);
-  report.add("interrupted", stop_signal() != 0);
-  report.add("out_of_time", result.out_of_time);
-  report.add("out_of_patience", result.out_of_patience);
-  ReportList list;
-  for (const Advice& a : run.advice) list.push_back(Report().add("symptom", a.symptom).add("text", a.text));
-  report.add("advice", list);
-  return report;
-}
-
-// Advice and estimates were already printed as lines.
-Report report_for_people(const Finished& run, const TrainArguments& options) {
-  const TrainResult& result = run.result;
-  Report report;
-  report.add("run", options.out).add("updates", result.updates);
-  if (!result.validation_metrics.empty()) {
-    const std::string at = run.best_update ? fmt::format(" (update {})", *run.best_update) : "";
-    report.add("best validation loss", figure_text(result.best_validation_loss) + at);
-    report.add("last validation loss", result.last_validation_loss);
-    for (const auto& [name, value] : result.validation_metrics) report.add("validation " + name, value);
-  }
-  if (result.skipped_updates > 0) report.add("skipped_updates", result.skipped_updates);
-  if (result.rollbacks > 0) report.add("rollbacks", result.rollbacks);
-  report.add("seconds", result.seconds).add("data_wait", result.data_wait);
-  add_communication(report, run);
-  if (run.peak > 0) report.add("peak memory", bytes_text(run.peak));
-  const char* why = stop_signal() != 0       ? "yes, by a signal"
-                    : result.out_of_time     ? "yes, by train.max_minutes"
-                    : result.out_of_patience ? "yes, by train.patience"
-                    : result.interrupted     ? "yes, by --max-updates"
-                                             : "no";
-  report.add("stopped early", why);
-  if (run.diverged) report.add("diverged", "yes");
-  const bool unfinished = stop_signal() != 0 || result.out_of_time;
-  const std::string config = options.config.empty() ? options.out + "/config.toml" : options.config;
-  report.add("next", run.diverged ? fmt::format("unroll train {} --find-lr", shell_word(config))
-                     : unfinished ? fmt::format("unroll train --resume --out {}", shell_word(options.out))
-                                : fmt::format("unroll eval {}", shell_word(options.out)));
-  return report;
-}
-
-// Returns the task of a command that writes no run.
+// The task of a command that writes no run.
 std::shared_ptr<const Task> make_task_and_warn(const Config& config) {
   auto task = make_task(config, "");
   for (const std::string& warning : data_warnings(*task, config)) print_line("warning: " + warning);
@@ -192,7 +110,7 @@ int run_find_lr(const Config& config, TrainerOptions trainer, const TrainArgumen
   });
   busy.finish();
   Report report;
-  report.add("suggested_lr", search.suggested).add("updates", static_cast<std::int64_t>(search.points.size()));
+  report.add("suggested_lr", search.suggested).add("updates", search.points.size());
   if (options.json) {
     ReportList points;
     for (const LrPoint& p : search.points)
@@ -220,9 +138,8 @@ int run_verify_resume(const Config& config, TrainerOptions trainer, const TrainA
       verify_resume(task, *backend, trainer, options.max_updates.value_or(k_updates), folder.path.string());
   busy.finish();
   Report report;
-  report.add("equal", check.differences.empty())
-      .add("updates", check.updates)
-      .add("stopped_after", check.stopped_after);
+  report.add("equal", check.differences.empty()).add("updates", check.updates);
+  report.add("stopped_after", check.stopped_after);
   ReportList list;
   for (const std::string& text : check.differences) list.push_back(Report().add("difference", text));
   report.add("differences", list);
@@ -253,13 +170,9 @@ int run_check_precision(const Config& config, TrainerOptions trainer, const Trai
   ReportList points;
   for (std::size_t i = every - 1; i < check.points.size(); i += every) points.push_back(point(check.points[i]));
   Report report;
-  report.add("agrees", check.agrees)
-      .add("precision", own)
-      .add("updates", static_cast<std::int64_t>(check.points.size()));
-  report.add("largest_difference", check.largest)
-      .add("at_update", check.largest_at)
-      .add("tolerance", options.tolerance);
-  report.add("skipped_updates", check.skipped_updates);
+  report.add("agrees", check.agrees).add("precision", own).add("updates", check.points.size());
+  report.add("largest_difference", check.largest).add("at_update", check.largest_at);
+  report.add("tolerance", options.tolerance).add("skipped_updates", check.skipped_updates);
   if (!check.failure.empty()) report.add("failure", check.failure);
   report.add("smoothed_losses", points);
   report.print(options.json);
@@ -280,7 +193,7 @@ std::string config_to_train(const TrainArguments& options) {
   return own;
 }
 
-// --resume takes no value; a run folder after it is parsed as a config.
+// --resume takes no value: a run folder after it is taken for a config.
 std::string hint_of_run_folder(const TrainArguments& options) {
   if (options.resume && disk().exists(options.config + "/config.toml"))
     return fmt::format("Name the run to resume: unroll train --resume --out {}", shell_word(options.config));
@@ -298,65 +211,95 @@ int follow(const Config& config, TrainerOptions trainer, const TrainArguments& o
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 
+// The display of a run and all that is noted of it on the way.
+class RunReporter {
+ public:
+  RunReporter(const TrainArguments& options, const Config& config, std::vector<ConfigChange> changes, const Task& task,
+              const TrainerOptions& trainer)
+      : options_(options), config_(config), changes_(std::move(changes)), task_(task),
+        display_(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
+                 /*plain_advice=*/!options.json) {
+    if (config.boolean("run.tensorboard")) events_.emplace(options.out, disk());
+  }
+
+  // Has the trainer call this reporter.
+  void listen(TrainerOptions& trainer) {
+    trainer.stage = display_.stages();
+    trainer.warn = [this](const std::string& text) { warn(text); };
+    trainer.started = [this](std::int64_t update) {
+      for (const ConfigChange& change : changes_) display_.line(change_line(change));
+      keep_config(options_.out, update, config_, changes_);
+    };
+    trainer.estimated = [this](const RunEstimate& estimate) {
+      estimate_ = estimate;
+      note_data();
+      display_.estimated(estimate);
+    };
+  }
+
+  void report(const Progress& p) {
+    losses_.add(p);
+    note_data();
+    display_.report(p);
+    if (events_) events_->report(p);
+  }
+
+  FinishedRun finish(const TrainResult& result, const Communicator* ranks) {
+    note_data();  // of a run without a report
+    display_.finish();
+    const std::size_t peak = peak_resident_memory();
+    if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)
+      display_.line(measured_line(estimate_, result, peak));
+    if (stop_signal() != 0 || result.out_of_time) {
+      display_.line(fmt::format("stopped after update {}; continue with:", result.updates));
+      display_.command(fmt::format("  unroll train --resume --out {}", shell_word(options_.out)));
+    }
+    const bool diverged = losses_.diverged(result, display_.advice());
+    if (!diverged) note_baselines(task_, config_, result, display_);
+    return {options_.out, options_.config, result, estimate_, peak, display_.best_update(), display_.advice(), diverged,
+            ranks};
+  }
+
+ private:
+  void warn(const std::string& text) { display_.line("warning: " + text); }
+  // Once, when the trainer has refused nothing.
+  void note_data() {
+    if (std::exchange(noted_, true)) return;
+    for (const std::string& note : task_.notes()) display_.line("data: " + without_folder(note));
+    for (const std::string& line : config_.settings_without_effect()) display_.line("note: " + line);
+    for (const std::string& warning : data_warnings(task_, config_)) warn(warning);
+    for (const Split split : {Split::validation, Split::test})
+      if (const std::string note = small_split_note(task_, split); !note.empty()) display_.line(note);
+  }
+
+  const TrainArguments& options_;
+  const Config& config_;
+  std::vector<ConfigChange> changes_;  // since the run that is resumed
+  const Task& task_;
+  ProgressDisplay display_;
+  std::optional<EventFile> events_;
+  RunEstimate estimate_;
+  LossTrace losses_;
+  bool noted_ = false;
+};
+
 int train(const TrainArguments& options, const Config& config, TrainerOptions trainer, Communicator* ranks) {
-  const auto changes = options.resume ? changes_since_run(options.out, config) : std::vector<ConfigChange>();
+  auto changes = options.resume ? changes_since_run(options.out, config) : std::vector<ConfigChange>();
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
-  ExplainingBackend* explaining = nullptr;
-  const auto backend = explained_if(options.explain, open_backend(config, options.explain, nullptr, ranks), explaining);
+  const ExplainedBackend backend(options.explain, open_backend(config, options.explain, nullptr, ranks));
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
-  ProgressDisplay display(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
-                          /*plain_advice=*/!options.json);
-  bool noted = false;
-  const auto say_notes = [&] {  // once, if nothing was refused
-    if (std::exchange(noted, true)) return;
-    for (const std::string& note : task->notes()) display.line("data: " + without_folder(note));
-    for (const std::string& line : config.settings_without_effect()) display.line("note: " + line);
-    for (const std::string& warning : data_warnings(*task, config)) trainer.warn(warning);
-    for (const Split split : {Split::validation, Split::test})
-      if (const std::string note = small_split_note(*task, split); !note.empty()) display.line(note);
-  };
-  std::optional<EventFile> events;
-  if (config.boolean("run.tensorboard")) events.emplace(options.out, disk());
+  RunReporter reporter(options, config, std::move(changes), *task, trainer);
   trainer.folder = options.out;
   trainer.resume = options.resume;
-  trainer.stage = display.stages();
-  trainer.warn = [&](const std::string& text) { display.line("warning: " + text); };
-  trainer.started = [&](std::int64_t update) {
-    for (const ConfigChange& change : changes) display.line(change_line(change));
-    keep_config(options.out, update, config, changes);
-  };
-  RunEstimate estimate;
-  trainer.estimated = [&](const RunEstimate& e) {
-    estimate = e;
-    say_notes();
-    display.estimated(e);
-  };
-  LossTrace losses;
-  const auto report = [&](const Progress& p) {
-    losses.add(p);
-    say_notes();
-    display.report(p);
-    if (events) events->report(p);
-  };
-  const TrainResult result = Trainer(task, *backend, trainer).fit(report, [] { return stop_signal() != 0; });
+  reporter.listen(trainer);
+  const TrainResult result = Trainer(task, *backend, trainer).fit([&](const Progress& p) { reporter.report(p); },
+                                                                  [] { return stop_signal() != 0; });
   folder.keep();
-  say_notes();  // for a run without a report
-  display.finish();
-  const std::size_t peak = peak_resident_memory();
-  if (result.estimated_seconds > 0 && result.seconds >= k_least_compared)
-    display.line(measured_line(estimate, result, peak));
-  if (stop_signal() != 0 || result.out_of_time) {
-    display.line(fmt::format("stopped after update {}; continue with:", result.updates));
-    display.command(fmt::format("  unroll train --resume --out {}", shell_word(options.out)));
-  }
-  const bool diverged = losses.diverged(result, display.advice());
-  if (!diverged) note_baselines(*task, config, result, display);
-  const Finished run{result, estimate, peak, display.best_update(), display.advice(), diverged, ranks};
-  print_explained(options.json ? report_for_programs(run, options) : report_for_people(run, options), explaining,
-                  options.json);
+  const FinishedRun run = reporter.finish(result, ranks);
+  backend.print(options.json ? report_for_programs(run) : report_for_people(run), options.json);
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 

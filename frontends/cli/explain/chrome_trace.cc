@@ -11,7 +11,7 @@
 namespace unroll::cli {
 namespace {
 
-std::int64_t nanoseconds(TimedBackend::Clock::time_point at) {
+std::int64_t nanoseconds(ProfilingBackend::Clock::time_point at) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
 }
 

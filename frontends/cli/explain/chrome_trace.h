@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/explain/timed_backend.h"
+#include "frontends/cli/explain/profiling_backend.h"
 #include "unroll/support/trace.h"
 
 namespace unroll::cli {
@@ -13,7 +13,7 @@ namespace unroll::cli {
 // A lane that the backend's trace lacks.
 struct HostLane {
   std::string name;
-  std::vector<TimedBackend::Span> spans;
+  std::vector<ProfilingBackend::Span> spans;
 };
 // Returns one JSON object: a lane for each thread of the backend and each of `hosts`, in microseconds since the first
 // event. otherData.dropped is the number of omitted events of the backend's threads.

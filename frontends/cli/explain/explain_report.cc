@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/support/text/counted.h"
+#include "frontends/cli/explain/explain.h"
 #include "unroll/passes/product_groups.h"
 #include "unroll/passes/scan_form.h"
 
@@ -57,7 +58,7 @@ std::vector<Left> left_of(const NamedPlan& plan) {
 Report place_json(const PlaceTime& time, const PlanTable& table) {
   Report row;
   row.add("phase", std::string(phase_name(time.place.phase))).add("layer", time.place.layer);
-  row.add("calls", static_cast<std::int64_t>(time.calls)).add("milliseconds", time.milliseconds);
+  row.add("calls", time.calls).add("milliseconds", time.milliseconds);
   row.add("share", table.milliseconds > 0 ? time.milliseconds / table.milliseconds : 0.0);
   row.add("predicted_ms", time.predicted_ms).add("flop", time.flop).add("gflops", gflops(time.flop, time.milliseconds));
   row.add("most", table.calls[time.longest].line.step);
@@ -66,12 +67,12 @@ Report place_json(const PlaceTime& time, const PlanTable& table) {
 
 Report call_json(const PlanCall& call) {
   Report row;
-  row.add("depth", static_cast<std::int64_t>(call.line.depth)).add("step", call.line.step);
+  row.add("depth", call.line.depth).add("step", call.line.step);
   row.add("kernel", call.line.implementation).add("phase", std::string(phase_name(call.place.phase)));
   row.add("layer", call.place.layer).add("milliseconds", call.line.milliseconds);
   row.add("predicted_ms", call.line.predicted_ms).add("flop", call.flop);
   row.add("gflops", gflops(call.flop, call.line.milliseconds));
-  row.add("bytes", static_cast<std::int64_t>(call.line.bytes)).add("shapes", call.shapes).add("loop", call.is_loop);
+  row.add("bytes", call.line.bytes).add("shapes", call.shapes).add("loop", call.is_loop);
   row.add("inner", call.is_inner);
   return row;
 }
@@ -80,20 +81,9 @@ ReportList edges_json(const PlanTable& table) {
   ReportList rows;
   for (const PlanEdge& edge : table.edges)
     rows.push_back(Report()
-                       .add("from", static_cast<std::int64_t>(edge.from))
-                       .add("to", static_cast<std::int64_t>(edge.to))
+                       .add("from", edge.from)
+                       .add("to", edge.to)
                        .add("what", edge.what));
-  return rows;
-}
-
-ReportList notes_json(const NamedPlan& plan) {
-  ReportList rows;
-  for (const PassNote& note : plan.explained.plan->notes) {
-    Report& row = rows.emplace_back();
-    row.add("pass", note.pass).add("layer", layer_of(note));
-    row.add("count", static_cast<std::int64_t>(note.count)).add("what", note.what);
-    row.add("where", note.where).add("why", note.why);
-  }
   return rows;
 }
 
@@ -202,7 +192,7 @@ TextTable call_table(const NamedPlan& plan, bool timed) {
     const ReportLine& line = call.line;
     const std::string place =
         call.is_inner ? "" : fmt::format(" [{}, {}]", phase_name(call.place.phase), call.place.layer);
-    const std::string text = std::string(2 * static_cast<std::size_t>(line.depth), '.') + line.step + place + ": " +
+    const std::string text = std::string(2 * line.depth, '.') + line.step + place + ": " +
                              line.implementation + "; " + call.shapes;
     if (timed)
       table.rows.push_back({milliseconds_text(line.milliseconds), milliseconds_text(line.predicted_ms),
@@ -275,8 +265,8 @@ Report plan_json(const NamedPlan& plan) {
   report.add("plan", plan.name).add("runs", plan.explained.runs).add("milliseconds", plan.explained.milliseconds);
   report.add("calls_ms", plan.table.milliseconds).add("predicted_ms", predicted_of(plan.table));
   report.add("memory", memory_report(*plan.explained.plan)).add("places", places).add("left", left);
-  report.add("passes", notes_json(plan)).add("calls", calls).add("edges", edges_json(plan.table));
-  report.add("loops", loops).add("product_groups", groups);
+  report.add("passes", pass_report(*plan.explained.plan, /*with_layer=*/true)).add("calls", calls);
+  report.add("edges", edges_json(plan.table)).add("loops", loops).add("product_groups", groups);
   return report;
 }
 

@@ -11,7 +11,7 @@ namespace unroll::cli {
 
 struct NamedPlan {
   std::string name;  // "update"
-  ExplainedPlan explained;
+  ProfiledPlan explained;
   PlanTable table;
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "core/support/text/counted.h"
 #include "unroll/ir/ops.h"
@@ -28,7 +29,7 @@ struct Inside {
 const Node* node_of(const Inside& inside, const ReportLine& line) {
   if (!inside.plan || line.node < 0) return nullptr;
   const auto nodes = inside.plan->graph->nodes();
-  return static_cast<std::size_t>(line.node) < nodes.size() ? &nodes[static_cast<std::size_t>(line.node)] : nullptr;
+  return std::cmp_less(line.node, nodes.size()) ? &nodes[line.node] : nullptr;
 }
 
 std::string types_text(const std::vector<Type>& types) {
@@ -67,7 +68,7 @@ Inside within(const Inside& inside, const std::vector<ReportLine>& lines, std::s
     return inner;
   }
   const bool is_scan = node && node->op == Op::scan;
-  inner.plan = is_scan ? inside.plan->bodies[static_cast<std::size_t>(lines[i].node)].get() : nullptr;
+  inner.plan = is_scan ? inside.plan->bodies[lines[i].node].get() : nullptr;
   if (is_scan) inner.times *= static_cast<double>(scan_layout(*node).steps);
   inner.in_loop = true;
   return inner;
@@ -85,7 +86,7 @@ std::vector<PlanCall> plan_calls(const Plan& plan, const std::vector<ReportLine>
   std::vector<Inside> around{{&plan}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const ReportLine& line = lines[i];
-    around.resize(std::clamp<std::size_t>(static_cast<std::size_t>(line.depth) + 1, 1, around.size()));
+    around.resize(std::clamp<std::size_t>(line.depth + 1, 1, around.size()));
     const Inside& inside = around.back();
     const Node* node = node_of(inside, line);
     PlanCall call{line, places[i], ""};
@@ -176,13 +177,31 @@ std::vector<PlaceTime> times_by_place(const std::vector<PlanCall>& calls) {
 
 }  // namespace
 
-PlanTable plan_table(const ExplainedPlan& explained) {
+PlanTable plan_table(const ProfiledPlan& explained) {
   PlanTable table;
   table.calls = plan_calls(*explained.plan, explained.lines);
   table.edges = edges_between(*explained.plan->graph, table.calls);
   table.places = times_by_place(table.calls);
   for (const PlaceTime& time : table.places) table.milliseconds += time.milliseconds;
   return table;
+}
+
+UpdateProfile profile_updates(const std::vector<ProfiledPlan>& plans, std::int64_t updates) {
+  UpdateProfile profile;
+  for (const ProfiledPlan& plan : plans) {
+    if (plan.runs == 0) continue;
+    const double runs = static_cast<double>(plan.runs) / static_cast<double>(updates);
+    profile.run_ms += plan.milliseconds * runs;
+    for (PlanCall& call : plan_calls(*plan.plan, plan.lines)) {
+      for (double* part : {&call.line.milliseconds, &call.line.predicted_ms, &call.flop, &call.bytes}) *part *= runs;
+      if (call.counts) {
+        profile.phase_ms.at(static_cast<unsigned>(call.place.phase)) += call.line.milliseconds;
+        profile.predicted_ms += call.line.predicted_ms;
+      }
+      profile.calls.push_back(std::move(call));
+    }
+  }
+  return profile;
 }
 
 }  // namespace unroll::cli

@@ -2,10 +2,11 @@
 // Time of a plan by phase and layer, and by call, with predicted times and contents.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
-#include "frontends/cli/explain/explain.h"
+#include "frontends/cli/explain/profiling_backend.h"
 #include "frontends/cli/explain/plan_places.h"
 
 namespace unroll::cli {
@@ -42,6 +43,16 @@ struct PlanTable {
   std::vector<PlaceTime> places;  // by phase; within a phase, layers in the order of their first forward call
   double milliseconds = 0;        // of all calls
 };
-PlanTable plan_table(const ExplainedPlan& explained);
+PlanTable plan_table(const ProfiledPlan& explained);
+
+// The calls of an update, with times and work per update; time 0: not reported, predicted 0: no prediction.
+struct UpdateProfile {
+  std::vector<PlanCall> calls;  // in order of the plans
+  std::array<double, 4> phase_ms{};  // by Origin::Phase
+  double run_ms = 0;        // of executables; more than the sum of calls, because threads start and finish
+  double predicted_ms = 0;  // the same, by the backend's model
+};
+// Averages over this number of updates.
+UpdateProfile profile_updates(const std::vector<ProfiledPlan>& plans, std::int64_t updates);
 
 }  // namespace unroll::cli

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/cli/explain/timed_backend.h"
+#include "frontends/cli/explain/profiling_backend.h"
 #include "unroll/train/trainer.h"
 
 namespace unroll::cli {
@@ -23,9 +23,9 @@ class TimedTask final : public Task {
   std::int64_t evaluation_shards(Split split) const override { return inside_->evaluation_shards(split); }
   std::int64_t n_batches(Split split) const override { return inside_->n_batches(split); }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const auto begin = TimedBackend::Clock::now();
+    const auto begin = ProfilingBackend::Clock::now();
     Batch batch = inside_->batch(split, seed, epoch, index);
-    const auto end = TimedBackend::Clock::now();
+    const auto end = ProfilingBackend::Clock::now();
     const std::lock_guard lock(mutex_);
     ++n_;
     seconds_ += std::chrono::duration<double>(end - begin).count();
@@ -36,9 +36,9 @@ class TimedTask final : public Task {
     const std::lock_guard lock(mutex_);
     return n_ == 0 ? 0 : seconds_ / static_cast<double>(n_);
   }
-  std::vector<TimedBackend::Span> spans_since(TimedBackend::Clock::time_point begin) const {
+  std::vector<ProfilingBackend::Span> spans_since(ProfilingBackend::Clock::time_point begin) const {
     const std::lock_guard lock(mutex_);
-    std::vector<TimedBackend::Span> since;
+    std::vector<ProfilingBackend::Span> since;
     for (const auto& span : spans_)
       if (span.end >= begin) since.push_back(span);
     return since;
@@ -49,7 +49,7 @@ class TimedTask final : public Task {
   mutable std::mutex mutex_;  // another thread builds batches ahead
   mutable std::int64_t n_ = 0;
   mutable double seconds_ = 0;
-  mutable std::vector<TimedBackend::Span> spans_;
+  mutable std::vector<ProfilingBackend::Span> spans_;
 };
 
 }  // namespace unroll::cli

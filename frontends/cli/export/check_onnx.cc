@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "frontends/cli/bench/scripts.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/export/export_model.h"
 #include "frontends/config/run/job.h"
 #include "frontends/onnx/import.h"
@@ -25,19 +26,6 @@ struct CheckSizes {
 };
 constexpr CheckSizes k_sizes[] = {{1, 2}, {3, 9}, {5, 17}};
 
-// Matmuls of f32 in another order differ by a few roundings of 6e-8; this is 84 of them. For a model that amplifies
-// rounding the tolerance grows by twice the difference between two backends.
-constexpr double k_tolerance = 1e-5;
-
-double relative_l2(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape()) return HUGE_VAL;
-  double difference = 0, norm = 0;
-  for (std::int64_t k = 0; k < b.elements(); ++k) {
-    difference += (a.at(k) - b.at(k)) * (a.at(k) - b.at(k));
-    norm += b.at(k) * b.at(k);
-  }
-  return std::isfinite(difference) ? std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30) : HUGE_VAL;
-}
 double largest_difference(const TensorMap& found, const TensorMap& wanted) {
   double largest = 0;
   for (const auto& [name, tensor] : wanted) {
@@ -119,7 +107,7 @@ std::vector<OnnxCase> cases_of(const ExportArguments& o, const ExportJob& job) {
     OnnxCase c{.inputs = random_inputs(job, sizes, o.stream), .wanted = {}};
     c.wanted = run_network(job, "reference", c.inputs, sizes, o.stream);
     const double amplified = largest_difference(run_network(job, "cpu", c.inputs, sizes, o.stream), c.wanted);
-    c.tolerance = k_tolerance + 2 * amplified;
+    c.tolerance = rounding_tolerance(amplified);
     cases.push_back(std::move(c));
   }
   return cases;

@@ -84,10 +84,10 @@ CxxJob cxx_job(const ExportArguments& o) {
 std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& options) {
   const auto backend = make_backend("cpu", {.threads = 1});
   Stream stream(*backend, job.model, job.parameters, options);
-  const auto n = static_cast<std::size_t>(stream.lanes() * stream.inputs());
-  std::vector<float> x(n), y(static_cast<std::size_t>(stream.lanes() * stream.outputs())), all;
+  const std::size_t n = stream.lanes() * stream.inputs();
+  std::vector<float> x(n), y(stream.lanes() * stream.outputs()), all;
   std::vector<std::int32_t> ids(n);
-  const auto n_ids = static_cast<std::size_t>(n_checked_ids(job.parameters));
+  const std::size_t n_ids = n_checked_ids(job.parameters);
   for (std::size_t t = 0, i = 0; t < k_steps; ++t) {
     for (std::size_t k = 0; k < n; ++k, ++i) {
       ids[k] = static_cast<std::int32_t>(i % n_ids);
@@ -135,7 +135,7 @@ std::string check_cxx(const ExportArguments& o, const CxxJob& job, const StreamO
   const std::vector<float> wanted = wanted_outputs(job, options);
   const double most = tolerance(options.weights);
   Report check;
-  check.add("compiler", compiler).add("steps", std::int64_t{k_steps}).add("tolerance", most);
+  check.add("compiler", compiler).add("steps", k_steps).add("tolerance", most);
   bool agrees = true;
   for (const auto& [flags, key] : k_builds) {
     const std::vector<float> found = outputs_of_build(compiler + flags, folder, weights);
@@ -170,11 +170,11 @@ std::string export_cxx(const ExportArguments& o, Report& report) {
   DataFile data;
   if (o.external_data) data = {data_file_name(o.out, fnv(source.weights)), {bytes(source.weights)}};
   write_with_data(disk(), o.out, std::array{bytes(source.header)}, data);
-  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(source.header.size())).add("class", o.name);
+  report.add("out", o.out).add("bytes", source.header.size()).add("class", o.name);
   std::string weights_file;
   if (o.external_data) {
     weights_file = (std::filesystem::path(o.out).parent_path() / data.name).string();
-    report.add("weights_file", weights_file).add("weights_bytes", static_cast<std::int64_t>(source.weights.size()));
+    report.add("weights_file", weights_file).add("weights_bytes", source.weights.size());
   }
   report.add("weights_dtype", o.weights_dtype).add("lanes", o.lanes);
   return o.check ? check_cxx(o, job, options, weights_file, report) : "";

@@ -72,11 +72,11 @@ std::string export_onnx(const ExportArguments& o, Report& report) {
     const bool is_state = std::ranges::count(job.inference.states, spec.name) > 0;
     if (o.stream || !is_state) outputs.push_back(spec.name + (is_state ? ".next " : " ") + spec.text());
   }
-  report.add("out", o.out).add("bytes", static_cast<std::int64_t>(model.bytes.size()));
+  report.add("out", o.out).add("bytes", model.bytes.size());
   if (!model.location.empty()) {
     const onnx::ExternalTensor& last = model.external.back();
     report.add("weights_file", (std::filesystem::path(o.out).parent_path() / model.location).string())
-        .add("weights_bytes", static_cast<std::int64_t>(last.offset + last.tensor->bytes().size()));
+        .add("weights_bytes", last.offset + last.tensor->bytes().size());
   }
   report.add("inputs", inputs).add("outputs", outputs);
   return o.check ? check_onnx(o, job, o.out, report) : "";

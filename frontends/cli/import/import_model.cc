@@ -49,7 +49,7 @@ Config config_of(const Sequential& model, std::int64_t inputs, const std::string
   set("bidirectional", o.bidirectional);
   set("bias", o.bias);
   if (o.projection > 0) set("projection", o.projection);
-  if (o.cell == "rnn") set("nonlinearity", o.nonlinearity);
+  if (o.cell == "rnn") set("nonlinearity", word_of(o.nonlinearity));
   return config;
 }
 

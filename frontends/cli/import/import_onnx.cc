@@ -8,7 +8,7 @@
 
 #include "core/support/tensor_role.h"
 #include "core/support/text/shell_word.h"
-#include "frontends/cli/import/sample.h"
+#include "frontends/cli/bench/stream_job.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
 #include "unroll/io/safetensors.h"
@@ -34,13 +34,13 @@ std::optional<Tensor> gathered(const onnx::PlacedTensor& placed, const TensorMap
   }
   Tensor tensor(placed.type);
   for (std::size_t k = 0; k < placed.elements.size(); ++k)
-    tensor.set(static_cast<std::int64_t>(k), from[static_cast<std::size_t>(placed.ours[k])]->at(placed.elements[k]));
+    tensor.set(static_cast<std::int64_t>(k), from[placed.ours[k]]->at(placed.elements[k]));
   return tensor;
 }
 
 void scatter(const onnx::PlacedTensor& placed, const Tensor& given, TensorMap& ours) {
   for (std::size_t k = 0; k < placed.elements.size(); ++k)
-    ours.at(placed.names[static_cast<std::size_t>(placed.ours[k])])
+    ours.at(placed.names[placed.ours[k]])
         .set(placed.elements[k], given.at(static_cast<std::int64_t>(k)));
 }
 
@@ -78,7 +78,7 @@ Report compared(const Case& c, const TensorMap& wanted, const std::string& file,
   for (const onnx::PlacedTensor& placed : c.layers.outputs)
     if (auto tensor = gathered(placed, ours)) by_file.emplace(placed.name, std::move(*tensor));
   const double amplified = largest_difference(c, run_ours(c, "cpu"), by_file);
-  const double difference = largest_difference(c, ours, wanted), tolerance = import_tolerance({{}, amplified});
+  const double difference = largest_difference(c, ours, wanted), tolerance = rounding_tolerance(amplified);
   if (!(difference <= tolerance) || !std::isfinite(tolerance))
     throw Error(ErrorKind::differ, file,
                 fmt::format("{}: relative L2 difference {:.2g}, tolerance {:.2g}", what, difference, tolerance),

@@ -2,13 +2,13 @@
 // Replaces the commands on ONNX models in a build without protozero.
 #include "frontends/cli/export/export_model.h"
 #include "frontends/cli/import/import_onnx.h"
-#include "frontends/cli/import/run_onnx.h"
+#include "frontends/cli/import/run_tensors.h"
 #include "unroll/support/error.h"
 
 namespace unroll::cli {
 
-int run_onnx(const std::string& file, const TensorFiles&, const std::string&, std::int64_t) {
-  throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
+int run_onnx(const TensorArguments& options) {
+  throw Error(ErrorKind::unsupported, options.config, "this build does not read ONNX models",
               "Install libprotozero-dev and build unroll again");
 }
 

@@ -4,16 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "frontends/cli/bench/stream_job.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/passes/backend.h"
 #include "unroll/support/error.h"
 
 namespace unroll::cli {
 namespace {
-
-constexpr double k_tolerance = 1e-5;
 
 // [A,B,...] -> [B,A,...]
 Tensor swapped(const Tensor& from) {
@@ -46,20 +44,11 @@ Tensor take(const TensorMap& tensors, const std::string& name, const TensorSpec&
   return batch_first && has_steps ? swapped(typed) : typed;
 }
 
-}  // namespace
-
-double relative_l2(const Tensor& found, const Tensor& wanted) {
-  if (found.shape() != wanted.shape()) return HUGE_VAL;
-  double difference = 0, norm = 0;
-  for (std::int64_t k = 0; k < wanted.elements(); ++k) {
-    difference += (found.at(k) - wanted.at(k)) * (found.at(k) - wanted.at(k));
-    norm += wanted.at(k) * wanted.at(k);
-  }
-  return std::isfinite(difference) ? std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30) : HUGE_VAL;
-}
-
-double import_tolerance(const Expected& expected) { return k_tolerance + 2 * expected.amplified; }
-
+// Outputs y of the `reference` backend, and the amplification of rounding: the relative L2 difference of `cpu`.
+struct Expected {
+  Tensor y;
+  double amplified = 0;
+};
 Expected expected_output(const Inference& inference, const TensorMap& parameters, const TensorMap& inputs) {
   TensorMap all = zero_states(inference, inputs);
   all.insert(inputs.begin(), inputs.end());
@@ -75,6 +64,8 @@ Expected expected_output(const Inference& inference, const TensorMap& parameters
   return expected;
 }
 
+}  // namespace
+
 Report check_sample(const Inference& inference, const TensorMap& parameters, const std::string& file,
                     bool batch_first) {
   const TensorMap sample = load_safetensors(file).tensors;
@@ -87,7 +78,7 @@ Report check_sample(const Inference& inference, const TensorMap& parameters, con
     throw Error(ErrorKind::shape, file,
                 fmt::format("tensor output is {}; the model gives {}", wanted.type().text(), ours.y.type().text()),
                 batch_first ? "Check --layers" : "Check --layers; if the batch is the first axis, add --batch-first");
-  const double difference = relative_l2(ours.y, wanted), tolerance = import_tolerance(ours);
+  const double difference = relative_l2(ours.y, wanted), tolerance = rounding_tolerance(ours.amplified);
   if (!(difference <= tolerance))
     throw Error(ErrorKind::differ, file,
                 fmt::format("the output differs: relative L2 difference {:.2g}, tolerance {:.2g}", difference,

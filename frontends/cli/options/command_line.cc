@@ -49,11 +49,11 @@ std::string help_of_program(Commands commands) {
     if (groups.empty() || groups.back().heading != command->group) groups.push_back({command->group, {}});
     groups.back().commands.push_back({command->name, command->doc});
   }
-  return program_help(groups, static_cast<std::size_t>(output_width()));
+  return program_help(groups, output_width());
 }
 
 std::string help_of(const Command& command) {
-  return command_help(Parser(command).app, static_cast<std::size_t>(output_width()));
+  return command_help(Parser(command).app, output_width());
 }
 
 // Answers --help, help COMMAND and --version on stdout.
@@ -98,7 +98,7 @@ std::vector<CommandInfo> describe_commands(Commands commands) {
 }
 
 int run_command_line(Commands commands, int argc, const char* const* argv) {
-  const std::span<const char* const> words(argv + 1, static_cast<std::size_t>(std::max(argc - 1, 0)));
+  const std::span<const char* const> words(argv + 1, std::max(argc - 1, 0));
   if (words.empty()) {
     fmt::print(stderr, "{}", help_of_program(commands));
     return 2;

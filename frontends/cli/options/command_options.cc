@@ -14,6 +14,13 @@ void add_weights(CLI::App& app, RunArguments& o) {
            "the run folder's");
 }
 
+void add_run(CLI::App& app, RunArguments& o) {
+  add_operand(app, "run", o.config, "Run folder, or a config with --weights.");
+  group(app, "Model");
+  add_weights(app, o);
+  add_set(app, o);
+}
+
 void add_set(CLI::App& app, ConfigArguments& o) {
   app.add_option("--set", o.settings, "Override a key of the config. May be repeated.")
       ->type_name("SECTION.KEY=VALUE")
@@ -50,11 +57,12 @@ void add_decoding(CLI::App& app, DecodeOptions& to) {
              "Coverage penalty; values above 0 favor outputs that attend to more of the source.", {-10, 10, 0.2});
 }
 
-void add_explain(CLI::App& app, bool& to) {
-  app.add_flag("--explain", to, "Print what the graph passes did and which kernels run.");
-}
-
 void add_json(CLI::App& app, bool& to, const char* doc) { app.add_flag("--json", to, doc); }
+
+void add_output(CLI::App& app, OutputArguments& o, const char* json_doc) {
+  app.add_flag("--explain", o.explain, "Print what the graph passes did and which kernels run.");
+  add_json(app, o.json, json_doc);
+}
 
 void add_device(CLI::App& app, ConfigArguments& o, const char* backend, const char* threads) {
   group(app, "Machine");

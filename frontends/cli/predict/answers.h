@@ -32,7 +32,7 @@ struct UnknownCount {
 };
 
 // Arguments of `unroll predict`.
-struct PredictArguments : RunArguments {
+struct PredictArguments : RunArguments, OutputArguments {
   std::string input;   // empty or "-": stdin
   std::string column;  // column of a table, whose cells are the lines; empty: lines are texts
   std::string output;  // empty or "-": stdout
@@ -44,8 +44,6 @@ struct PredictArguments : RunArguments {
   std::int64_t nbest = 1;               // texts written for each line
   bool scores = false;                  // written beside the texts
   std::string attention;                // file for a page of attention maps
-  bool explain = false;
-  bool json = false;
 
   bool reads_stdin() const { return input.empty() || input == "-"; }
   std::string input_name() const { return reads_stdin() ? "stdin" : input; }  // in messages

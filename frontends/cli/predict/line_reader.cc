@@ -28,7 +28,7 @@ constexpr std::size_t k_no_limit = std::string::npos;
 std::size_t read_some(int file, char* to, std::size_t size, const std::string& name) {
   for (;;) {
     const ssize_t n = ::read(file, to, size);
-    if (n >= 0) return static_cast<std::size_t>(n);
+    if (n >= 0) return n;
     if (errno != EINTR)
       throw file_error(ErrorKind::input_file, name, "read", errno);
   }
@@ -63,9 +63,9 @@ std::int64_t LineReader::count_lines() const {
   for (off_t at = 0;;) {
     const ssize_t size = ::pread(file_, piece.data(), piece.size(), at);
     if (size <= 0) return n + (last != '\n');
-    if (at == 0 && begins_gzip(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(size))))) return 0;
+    if (at == 0 && begins_gzip(std::as_bytes(std::span(piece).first(size)))) return 0;
     n += std::count(piece.begin(), piece.begin() + size, '\n');
-    last = piece[static_cast<std::size_t>(size) - 1];
+    last = piece[size - 1];
     at += size;
   }
 }

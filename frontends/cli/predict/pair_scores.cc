@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "frontends/cli/predict/text_baselines.h"
 #include "unroll/data/text_scores.h"
 #include "unroll/support/error.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/support/text/shell_word.h"
-#include "frontends/cli/report/page_attention.h"
+#include "frontends/cli/report/page.h"
 #include "frontends/cli/run/run_record.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/config/text_file.h"

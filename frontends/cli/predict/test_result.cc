@@ -110,7 +110,7 @@ void draw_examples(const RunFolder& run, const Task& task, Backend& backend, Spl
     throw Error(ErrorKind::usage, "--svg", "the examples of this split give nothing to draw", "Choose another --split");
   constexpr const char* k_splits[] = {"training set", "validation set", "test set"};
   write_text_file(path, svg_file(fmt::format("{}, {}", task_name(run.config.text("task.kind")),
-                                        k_splits[static_cast<std::size_t>(split)]),
+                                        k_splits[static_cast<int>(split)]),
                             panels));
 }
 

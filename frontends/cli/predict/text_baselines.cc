@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/predict/text_baselines.h"
-
+// Baselines that generate a text for each text, and counts of their words.
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <set>
 #include <sstream>
 #include <vector>
+
+#include "frontends/cli/predict/pair_scores.h"
 
 namespace unroll::cli {
 namespace {
@@ -55,7 +56,7 @@ std::string first_sentence(const std::string& text) {
   const auto end = std::find_if(words.begin(), words.end(), [](const std::string& word) {
     return word.ends_with('.') || word.ends_with('!') || word.ends_with('?');
   });
-  return joined(words, static_cast<std::size_t>(end - words.begin()) + 1);
+  return joined(words, (end - words.begin()) + 1);
 }
 
 // Copies the first words, as many as targets of the training set have on average.

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "frontends/cli/report/page_style.h"
 #include "frontends/cli/report/panel.h"
 #include "frontends/cli/report/plan_picture.h"
 
@@ -13,7 +12,7 @@ Cell text_cell(const std::string& text) { return {escaped(text)}; }
 Cell number_cell(const std::string& text) { return {escaped(text), true}; }
 
 std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<Cell>>& rows,
-                       const TableOptions& options) {
+                       TableOptions options) {
   std::vector<bool> numbers(head.size(), !rows.empty());  // the heading of a numeric column is right-aligned
   for (const auto& row : rows)
     for (std::size_t c = 0; c < head.size() && c < row.size(); ++c)
@@ -31,9 +30,15 @@ std::string html_table(const std::vector<std::string>& head, const std::vector<s
                           row[c].html);
     html += "</tr>\n";
   }
-  const std::string caption = options.caption.empty() ? "" : "<caption>" + escaped(options.caption) + "</caption>";
-  return fmt::format("<div class=\"wide\" tabindex=\"0\"><table{}>{}{}</tbody></table></div>\n",
-                     options.as_cards ? " class=\"cards\"" : "", caption, html);
+  return fmt::format("<div class=\"wide\" tabindex=\"0\"><table{}>{}</tbody></table></div>\n",
+                     options.as_cards ? " class=\"cards\"" : "", html);
+}
+
+std::string page_head(const std::string& title, const std::string& style) {
+  return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                     "<title>{0}</title>\n<style>{1}{2}{3}</style></head>\n<body><h1>{0}</h1>\n",
+                     escaped(title), k_page_palette, k_page_style, style);
 }
 
 std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments,
@@ -41,11 +46,8 @@ std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Atta
   std::string body = run_sections(runs, results);
   int n_pictures = 0;
   for (const Attachment& attachment : attachments) body += attached_section(attachment, n_pictures);
-  return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     "<title>unroll report</title>\n<style>{}{}{}{}</style></head>\n<body><h1>unroll report</h1>\n{}"
-                     "<script>{}</script></body></html>\n",
-                     k_page_palette, k_page_style, k_panel_style, k_picture_style, body, k_page_script);
+  return fmt::format("{}{}<script>{}</script></body></html>\n",
+                     page_head("unroll report", std::string(k_panel_style) + k_picture_style), body, k_page_script);
 }
 
 }  // namespace unroll::cli

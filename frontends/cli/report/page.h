@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontends/cli/run/run_record.h"
+#include "unroll/tasks/predict.h"
 
 namespace unroll::cli {
 
@@ -27,6 +28,13 @@ struct TestResult {
 std::string html_page(const std::vector<RunRecord>& runs, const std::vector<Attachment>& attachments,
                       const std::vector<TestResult>& results = {});
 
+// `predict --explain-attention`: returns one self-contained HTML file with the attention of each generated word, and
+// p_gen. A map without `p_gen` is shown without the column.
+std::string attention_page(const std::string& title, const std::vector<WrittenAttention>& maps);
+
+// Returns a page up to its body: the heading is the title.
+std::string page_head(const std::string& title, const std::string& style);
+
 // Sections of the page: page_runs.cc, page_ablation.cc, page_tables.cc.
 std::string run_sections(const std::vector<RunRecord>& runs, const std::vector<TestResult>& results);
 std::string attached_section(const Attachment& attachment, int& n_pictures);
@@ -41,10 +49,9 @@ struct Cell {
 Cell text_cell(const std::string& text);
 Cell number_cell(const std::string& text);
 struct TableOptions {
-  bool as_cards = false;       // each row is a list if the page is narrow
-  std::string caption = {};
+  bool as_cards = false;  // each row is a list if the page is narrow
 };
 std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<Cell>>& rows,
-                       const TableOptions& options = {});
+                       TableOptions options = {});
 
 }  // namespace unroll::cli

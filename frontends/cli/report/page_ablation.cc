@@ -2,11 +2,8 @@
 // Section of `ablation` results: losses of each change and of the baseline, as a table and over time and items.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
-
 #include "frontends/cli/report/chart.h"
+#include "frontends/cli/report/json_members.h"
 #include "frontends/cli/report/page.h"
 #include "frontends/cli/terminal/words.h"
 
@@ -16,21 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t k_most_changes = 64, k_most_runs = 64, k_most_ablation_points = 20000;
-
-const Json& member(const Json& object, const char* key) {
-  static const Json none;
-  const auto at = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && at != object.end() ? *at : none;
-}
-std::string text_at(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-std::optional<double> number_at(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_number() || !(std::abs(value.get<double>()) <= 1e300)) return std::nullopt;
-  return value.get<double>();
-}
 
 // "1.234 (1.2 to 1.3)": mean, lowest and highest of the seeds.
 std::string spread_of(const Json& spread) {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/cli/report/page_attention.h"
-
+// The page of `predict --explain-attention`.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "frontends/cli/report/page.h"
-#include "frontends/cli/report/page_style.h"
 #include "frontends/cli/report/panel.h"
 #include "frontends/cli/terminal/words.h"
 
@@ -67,12 +65,9 @@ std::string attention_page(const std::string& title, const std::vector<WrittenAt
                         attention_table(map));
   }
   const bool copies = std::any_of(maps.begin(), maps.end(), [](const auto& map) { return !map.p_gen.empty(); });
-  return fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     "<title>{0}</title>\n<style>{1}{2}{3}</style></head>\n<body><h1>{0}</h1>\n"
-                     "<p class=\"note\">Each row is a written word and the source that it was written from. The "
-                     "weights of a row sum to 1; the pointer over a word shows its weight.{4}</p>\n{5}</body></html>\n",
-                     escaped(title), k_page_palette, k_page_style, k_attention_style,
+  return page_head(title, k_attention_style) +
+         fmt::format("<p class=\"note\">Each row is a written word and the source that it was written from. The "
+                     "weights of a row sum to 1; the pointer over a word shows its weight.{}</p>\n{}</body></html>\n",
                      copies ? " p_gen is the probability that the word comes from the vocabulary; near 0 it is copied."
                             : "",
                      body);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Style of the page, light and dark, wide and narrow, and the script for hover texts of charts.
-#include "frontends/cli/report/page_style.h"
+#include "frontends/cli/report/panel.h"
 
 namespace unroll::cli {
 
@@ -34,7 +34,6 @@ figure > svg, .wide > svg { display: block; width: 100%; height: auto; touch-act
 .tip { position: absolute; bottom: 62px; pointer-events: none; max-width: 70%; padding: 4px 8px; font-size: 13px;
   background: var(--ground); border: 1px solid var(--soft); border-radius: 4px; white-space: pre-line; }
 .wide, pre { overflow-x: auto; max-width: 100%; } table { border-collapse: collapse; }
-caption { text-align: left; color: var(--soft); padding-bottom: 4px; }
 th, td { padding: 5px 18px 5px 0; border-bottom: 1px solid var(--faint); text-align: left; vertical-align: top;
   overflow-wrap: break-word; max-width: 26em; }
 th { color: var(--soft); font-size: 13px; font-weight: 600; vertical-align: bottom; }

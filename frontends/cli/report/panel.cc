@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "core/support/text/utf8.h"
-#include "frontends/cli/report/page_style.h"
 
 namespace unroll::cli {
 namespace {

@@ -30,6 +30,11 @@ std::string escaped(const std::string& text);
 // Returns at most `most` UTF-8 characters; the last one is an ellipsis if text is cut.
 std::string shortened(const std::string& text, std::size_t most);
 
+// CSS and JavaScript of pages and pictures: page_style.cc.
+extern const char* const k_page_palette;  // colors, light and dark
+extern const char* const k_page_style;
+extern const char* const k_page_script;
+
 // For a page with k_page_palette, k_page_style and k_panel_style.
 std::string figure(const Panel& panel);
 std::string figures(const std::vector<Panel>& panels);  // in a grid

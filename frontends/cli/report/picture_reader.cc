@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
 
+#include "frontends/cli/report/json_members.h"
 #include "frontends/cli/report/plan_picture.h"
 
 namespace unroll::cli {
@@ -16,24 +15,15 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t k_most_plans = 16, k_most_calls = 20000, k_most_inner = 24, k_most_phases = 8,
                       k_most_layers = 100;
 
-std::string text_of(const Json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
 double number_of(const Json& object, const char* key) {
   constexpr double k_most = 1e12;  // milliseconds of thirty years
-  const auto at = object.find(key);
-  const double value = at != object.end() && at->is_number() ? at->get<double>() : 0;
-  return value >= 0 && value <= k_most ? value : 0;
+  return std::max(number_at(object, key, k_most).value_or(0), 0.0);
 }
-bool flag_of(const Json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_boolean() && at->get<bool>();
-}
+bool flag_of(const Json& object, const char* key) { return member(object, key) == true; }
 const Json& list_of(const Json& object, const char* key) {
   static const Json none = Json::array();
-  const auto at = object.find(key);
-  return at != object.end() && at->is_array() ? *at : none;
+  const Json& list = member(object, key);
+  return list.is_array() ? list : none;
 }
 
 // Keeps the first names unchanged and merges all further ones into one.
@@ -55,12 +45,12 @@ class Names {
 };
 
 PlanPicture picture_of(const Json& plan) {
-  PlanPicture picture{text_of(plan, "plan"), number_of(plan, "milliseconds"), {}, {}, {}};
+  PlanPicture picture{text_at(plan, "plan"), number_of(plan, "milliseconds"), {}, {}, {}};
   std::vector<std::optional<std::size_t>> box_of;  // [call]
   std::size_t n_inner = 0;
   Names phases(k_most_phases, "other phases"), layers(k_most_layers, "other layers");
   for (const Json& place : list_of(plan, "places"))
-    if (place.is_object()) layers.of(text_of(place, "layer"));
+    if (place.is_object()) layers.of(text_at(place, "layer"));
   picture.layers = layers.all();
   for (const Json& call : list_of(plan, "calls")) {
     box_of.emplace_back();
@@ -69,7 +59,7 @@ PlanPicture picture_of(const Json& plan) {
       picture.left_out += !flag_of(call, "inner");
       continue;
     }
-    const std::string step = text_of(call, "step"), kernel = text_of(call, "kernel");
+    const std::string step = text_at(call, "step"), kernel = text_at(call, "kernel");
     const double ms = number_of(call, "milliseconds");
     if (flag_of(call, "inner")) {
       if (!picture.boxes.empty() && n_inner++ < k_most_inner)
@@ -78,8 +68,8 @@ PlanPicture picture_of(const Json& plan) {
     }
     n_inner = 0;
     box_of.back() = picture.boxes.size();
-    picture.boxes.push_back({phases.of(text_of(call, "phase")), layers.of(text_of(call, "layer")), step, kernel,
-                             text_of(call, "shapes"), "", ms, number_of(call, "predicted_ms"),
+    picture.boxes.push_back({phases.of(text_at(call, "phase")), layers.of(text_at(call, "layer")), step, kernel,
+                             text_at(call, "shapes"), "", ms, number_of(call, "predicted_ms"),
                              number_of(call, "gflops"), flag_of(call, "loop")});
   }
   for (const Json& edge : list_of(plan, "edges")) {
@@ -87,7 +77,7 @@ PlanPicture picture_of(const Json& plan) {
     const auto from = static_cast<std::size_t>(number_of(edge, "from")),
                to = static_cast<std::size_t>(number_of(edge, "to"));
     if (from < box_of.size() && to < box_of.size() && box_of[from] && box_of[to])
-      picture.arrows.push_back({*box_of[from], *box_of[to], text_of(edge, "what")});
+      picture.arrows.push_back({*box_of[from], *box_of[to], text_at(edge, "what")});
   }
   return picture;
 }

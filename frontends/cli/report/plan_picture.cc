@@ -9,9 +9,7 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "core/support/text/utf8.h"
 #include "frontends/cli/explain/plan_places.h"
-#include "frontends/cli/report/page_style.h"
 #include "frontends/cli/report/panel.h"
 #include "unroll/nn/scope.h"
 
@@ -33,13 +31,6 @@ struct Drawn {
   bool is_loop = false, is_folded = false;
   double x = 0, y = 0;
 };
-
-std::string shortened(const std::string& text) {
-  if (text.size() <= k_most_plan_letters) return text;
-  std::size_t end = k_most_plan_letters - 1;
-  while (end > 0 && continues_character(text[end])) --end;
-  return text.substr(0, end) + "\u2026";
-}
 
 // "%61 scan, 64 steps"
 std::string label_of(const PictureBox& box) {
@@ -156,8 +147,8 @@ class Layout {
         continue;
       }
       place_[i] = drawn_.size() + cell.size();
-      cell.push_back(
-          {title_of(box), shortened(label_of(box)), time_text(box.milliseconds), share_of(box), box.is_loop});
+      cell.push_back({title_of(box), shortened(label_of(box), k_most_plan_letters), time_text(box.milliseconds),
+                      share_of(box), box.is_loop});
     }
     if (!folded.empty()) cell.push_back(folded_box(folded));
     const auto per_row =

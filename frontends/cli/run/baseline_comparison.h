@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes for a finished training run: divergence, and baselines that beat the model.
+// Checks at the end of a training run: divergence, and baselines that do better.
 #pragma once
 
 #include <optional>

@@ -101,12 +101,12 @@ Scalars scalars_of(const Progress& p) {
        {"speed/data_wait", p.data_wait}};
   if (p.loss_scale) s["train/loss_scale"] = *p.loss_scale;
   for (const auto& [name, value] : p.metrics) s["train/" + name] = value;
-  if (!p.watch) return s;
-  for (const auto& [name, w] : p.watch->parameters) {
+  if (!p.statistics) return s;
+  for (const auto& [name, w] : p.statistics->parameters) {
     s["watch/gradient_norm/" + name] = w.gradient_norm;
     s["watch/update_ratio/" + name] = w.update_ratio;
   }
-  for (const auto& [name, w] : p.watch->loops) {
+  for (const auto& [name, w] : p.statistics->loops) {
     s["watch/saturated/" + name] = w.saturated;
     s["watch/dead/" + name] = w.dead;
   }

@@ -12,7 +12,7 @@
 namespace unroll::cli {
 namespace {
 
-// Ends the process when MPI, and with it the main thread, hangs.
+// Ends the process when MPI hangs, and the main thread with it.
 void end_process(const Error& e) {
   std::fprintf(stderr, "unroll: error: %s\n", e.what());
   _exit(exit_code(e.kind()));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/support/elapsed.h"
 #include "core/support/text/counted.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -17,10 +18,10 @@
 namespace unroll::cli {
 namespace {
 
-std::size_t stderr_width() { return static_cast<std::size_t>(terminal_width(STDERR_FILENO)); }
+std::size_t stderr_width() { return terminal_width(STDERR_FILENO); }
 
-// The extremes, each with its parameter or loop.
-std::vector<std::string> watch_pairs(const Watch& w) {
+// The extremes, each with the parameter or loop it belongs to.
+std::vector<std::string> statistics_pairs(const TrainingStatistics& w) {
   std::vector<std::string> pairs;
   const auto larger = [](auto member) {
     return [member](const auto& a, const auto& b) { return a.second.*member < b.second.*member; };
@@ -30,13 +31,13 @@ std::vector<std::string> watch_pairs(const Watch& w) {
   };
   if (!w.parameters.empty()) {
     const auto [low, high] =
-        std::minmax_element(w.parameters.begin(), w.parameters.end(), larger(&ParameterWatch::update_ratio));
+        std::minmax_element(w.parameters.begin(), w.parameters.end(), larger(&ParameterStatistics::update_ratio));
     add("lowest_update_ratio", low->second.update_ratio, low->first);
     add("highest_update_ratio", high->second.update_ratio, high->first);
   }
   if (!w.loops.empty()) {
-    const auto saturated = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::saturated));
-    const auto dead = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopWatch::dead));
+    const auto saturated = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopStatistics::saturated));
+    const auto dead = std::max_element(w.loops.begin(), w.loops.end(), larger(&LoopStatistics::dead));
     add("saturated", saturated->second.saturated, saturated->first);
     add("dead", dead->second.dead, dead->first);
   }
@@ -53,8 +54,8 @@ std::vector<std::string> progress_pairs(const Progress& p, double seconds_left) 
   pairs.push_back(fmt::format("updates_per_second={:.3g}", p.updates_per_second));
   pairs.push_back(fmt::format("gradient_norm={:.3g}", p.gradient_norm));
   pairs.push_back(fmt::format("data_wait={:.1f}%", 100 * p.data_wait));
-  if (p.watch)
-    for (std::string& pair : watch_pairs(*p.watch)) pairs.push_back(std::move(pair));
+  if (p.statistics)
+    for (std::string& pair : statistics_pairs(*p.statistics)) pairs.push_back(std::move(pair));
   return pairs;
 }
 
@@ -131,7 +132,7 @@ std::string measured_line(const RunEstimate& e, const TrainResult& r, std::size_
 std::string advice_line(const Advice& a) { return fmt::format("advice: {}: {}", a.symptom, a.text); }
 
 std::string progress_bar(const Progress& p, std::optional<double> best, double seconds_left, int width) {
-  const auto room_for = static_cast<std::size_t>(std::max(width, 1));
+  const std::size_t room_for = std::max(width, 1);
   const std::string start = fmt::format("{}/{} loss {:.4f}", p.update, p.max_updates, p.loss);
   const std::string end = fmt::format(" {:.1f}/s eta {}", p.updates_per_second, duration_text(seconds_left));
   const std::string whole = best ? fmt::format(" best validation loss {:.4f}", *best) : "";
@@ -144,7 +145,7 @@ std::string progress_bar(const Progress& p, std::optional<double> best, double s
   if (room < k_least_bar) return fitted(tail, room_for);
   const double share = p.max_updates > 0 ? static_cast<double>(p.update) / static_cast<double>(p.max_updates) : 0;
   const auto filled = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * room);
-  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(room) - filled, '.') + "] " + tail;
+  return "[" + std::string(filled, '#') + std::string(room - filled, '.') + "] " + tail;
 }
 
 double TimeLeft::seconds(const Progress& p, double now) {
@@ -212,7 +213,7 @@ void ProgressDisplay::report(Progress p) {
     note(p.advice);
     return;
   }
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  const double now = seconds_since(began_);
   const double left = left_.seconds(p, now);
   if (bar_) draw(p, left);
   else print_progress(progress_line(p, left, stderr_width()));
@@ -234,7 +235,7 @@ void ProgressDisplay::draw(const Progress& p, double left) {
   drawn_best_ = best_;
   const auto drawn = std::chrono::steady_clock::now();
   busy_.draw_as([p, best = best_, left, drawn](int width) {
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - drawn).count();
+    const double passed = seconds_since(drawn);
     return progress_bar(p, best, std::max(left - passed, 0.0), width);
   }, new_best);
 }

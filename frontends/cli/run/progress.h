@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of a training run: one redrawn line on a terminal, key=value lines elsewhere and in log.txt.
+// The display of a training run: one redrawn line on a terminal, key=value lines elsewhere and in log.txt.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ std::string advice_line(const Advice& advice);
 std::string progress_bar(const Progress& progress, std::optional<double> best, double seconds_left, int width);
 std::string duration_text(double seconds);  // "1h02m", "3m05s", "12s"
 
-// End of a run: after an update, or after a time.
+// The end of a run: after an update, or after a time.
 struct RunEnd {
   std::int64_t update = 0;  // 0: after Progress::max_updates
   double seconds = 0;       // 0: no limit

@@ -14,25 +14,16 @@
 namespace unroll::cli {
 namespace {
 
-using Json = RowWriter::Json;
-
 class ClassAnswers : public TableAnswers {
  public:
   ClassAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : TableAnswers(run, options), classifier_(run.model.metadata, run.model.tensors, backend),
-        top_k_(std::clamp<std::int64_t>(options.top_k, 1, static_cast<std::int64_t>(classifier_.labels().size()))) {}
+        top_k_(std::clamp<std::int64_t>(options.top_k, 1, std::ssize(classifier_.labels()))) {}
   std::vector<std::string> columns() const override { return ranking_columns(top_k_); }
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
     const std::optional<std::size_t> row = row_of(i);
     const std::vector<ScoredLabel> labels = row ? results_[*row] : std::vector<ScoredLabel>();
-    if (writer.format() == RowFormat::jsonl) {
-      Json object = Json::object();
-      put_ranking(object, labels, top_k_);
-      return put_json(std::move(object), line, writer);
-    }
-    const std::vector<std::string> cells = ranking_cells(labels, top_k_);
-    if (writer.is_table()) return writer.row(cells);
-    writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
+    put_labels(RowWriter::Json::object(), labels, top_k_, line, writer);
   }
   std::string summary() const override {
     if (labeled_ == 0) return {};

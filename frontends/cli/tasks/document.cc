@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classification of documents.
-#include <fmt/format.h>
+#include <algorithm>
 
 #include "frontends/cli/predict/answers.h"
 #include "frontends/cli/report/pictures.h"
@@ -11,60 +11,35 @@
 namespace unroll::cli {
 namespace {
 
-using Json = RowWriter::Json;
-
-class DocumentAnswers : public Answers {
+class DocumentAnswers : public LineAnswers<DocumentClassifier> {
  public:
   DocumentAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
-      : reader_(run.model.metadata, run.model.tensors, backend),
-        top_k_(std::clamp<std::int64_t>(options.top_k, 1, static_cast<std::int64_t>(reader_.labels().size()))) {}
-  RowFormat usual_format() const override { return RowFormat::text; }
+      : LineAnswers(run, backend, "words"),
+        top_k_(std::clamp<std::int64_t>(options.top_k, 1, std::ssize(model_.labels()))) {}
   std::vector<std::string> columns() const override { return ranking_columns(top_k_); }
-  bool accepts(const InputLine& line) override {
-    reader_.check(line.text);
-    return true;
-  }
-  void predict(const std::vector<InputLine>& lines) override {
-    results_ = reader_.predict(texts_of(lines), top_k_);
-  }
+  void predict(const std::vector<InputLine>& lines) override { results_ = model_.predict(texts_of(lines), top_k_); }
   void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!results_[i].labels.empty()) drawn_.push_back(lines[i].text);
-    for (const DocumentClassifier::Result& r : results_) {
-      unknown_.tokens += r.words;
-      unknown_.unknown += r.unknown;
-    }
+    LineAnswers::count(lines);
   }
-  // As text: label and probability, separated by tabs.
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
-    const std::vector<ScoredLabel>& labels = results_[i].labels;
-    if (writer.format() == RowFormat::jsonl) {
-      Json object{{"text", line.text}};
-      put_ranking(object, labels, top_k_);
-      return put_json(std::move(object), line, writer);
-    }
-    const std::vector<std::string> cells = ranking_cells(labels, top_k_);
-    if (writer.is_table()) return writer.row(cells);
-    writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
+    put_labels({{"text", line.text}}, results_[i].labels, top_k_, line, writer);
   }
-  UnknownCount unknown() const override { return unknown_; }
   std::vector<Panel> panels() override {
     std::vector<Panel> panels;
-    const std::vector<DocumentClassifier::Result> results = reader_.predict(drawn_, 0);
+    const std::vector<DocumentClassifier::Result> results = model_.predict(drawn_, 0);
     for (std::size_t i = 0; i < results.size(); ++i) {
       panels.push_back(probability_panel(drawn_[i], results[i].labels));
-      const DocumentClassifier::Attention attention = reader_.attention(drawn_[i]);
+      const DocumentClassifier::Attention attention = model_.attention(drawn_[i]);
       if (!attention.sentences.empty()) panels.push_back(attention_panel(attention, "Attention: " + drawn_[i]));
     }
     return panels;
   }
 
  private:
-  DocumentClassifier reader_;
   std::vector<std::string> drawn_;  // the first texts
   std::int64_t top_k_;
-  std::vector<DocumentClassifier::Result> results_;
-  UnknownCount unknown_;
 };
 
 }  // namespace

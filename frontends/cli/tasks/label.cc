@@ -19,28 +19,15 @@ LabelOptions label_options(const Config& c, const std::string& folder) {
 
 using Json = RowWriter::Json;
 
-class LabelAnswers : public Answers {
+class LabelAnswers : public LineAnswers<Labeler> {
  public:
   LabelAnswers(const RunFolder& run, Backend& backend, const PredictArguments&)
-      : labeler_(run.model.metadata, run.model.tensors, backend) {
-    unknown_.unit = unit_of_tokens(run);
-  }
-  RowFormat usual_format() const override { return RowFormat::text; }
+      : LineAnswers(run, backend, unit_of_tokens(run)) {}
   std::vector<std::string> columns() const override { return {"line", "token", "label", "probability"}; }
-  bool accepts(const InputLine& line) override {
-    labeler_.check(labeler_.cut(line.text));
-    return true;
-  }
   void predict(const std::vector<InputLine>& lines) override {
     sentences_.clear();
-    for (const std::string& text : texts_of(lines)) sentences_.push_back(labeler_.cut(text));
-    results_ = labeler_.predict(sentences_);
-  }
-  void count(const std::vector<InputLine>&) override {
-    for (const Labeler::Result& r : results_) {
-      unknown_.tokens += static_cast<std::int64_t>(r.labels.size());
-      unknown_.unknown += r.unknown;
-    }
+    for (const std::string& text : texts_of(lines)) sentences_.push_back(model_.cut(text));
+    results_ = model_.predict(sentences_);
   }
   // As text: the form of the training file.
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
@@ -65,13 +52,9 @@ class LabelAnswers : public Answers {
     }
     if (!writer.is_table()) writer.text("\n");
   }
-  UnknownCount unknown() const override { return unknown_; }
 
  private:
-  Labeler labeler_;
   std::vector<Labeler::Sentence> sentences_;
-  std::vector<Labeler::Result> results_;
-  UnknownCount unknown_;
 };
 
 }  // namespace

@@ -11,31 +11,15 @@
 namespace unroll::cli {
 namespace {
 
-using Json = RowWriter::Json;
-
-class LineScores : public Answers {
+class LineScores : public LineAnswers<TextScorer> {
  public:
   LineScores(const RunFolder& run, Backend& backend, const PredictArguments&)
-      : scorer_(run.model.metadata, run.model.tensors, backend) {
-    unknown_.unit = unit_of_tokens(run);
-  }
+      : LineAnswers(run, backend, unit_of_tokens(run)) {}
   RowFormat usual_format() const override { return RowFormat::tsv; }
   std::vector<std::string> columns() const override {
     return {"tokens", "unknown", "log_probability", "perplexity", "bits_per_character"};
   }
-  bool accepts(const InputLine& line) override {
-    scorer_.check(line.text);
-    return true;
-  }
-  void predict(const std::vector<InputLine>& lines) override {
-    results_ = scorer_.predict(texts_of(lines));
-  }
-  void count(const std::vector<InputLine>&) override {
-    for (const TextScorer::Result& r : results_) {
-      unknown_.tokens += r.tokens;
-      unknown_.unknown += r.unknown;
-    }
-  }
+  void predict(const std::vector<InputLine>& lines) override { results_ = model_.predict(texts_of(lines)); }
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
     const TextScorer::Result& r = results_[i];
     const double log_probability = r.scored > 0 ? r.log_probability : std::numeric_limits<double>::quiet_NaN();
@@ -53,15 +37,9 @@ class LineScores : public Answers {
     if (writer.is_table()) return writer.row(cells);
     writer.text(fmt::format("{}\n", fmt::join(cells, "\t")));
   }
-  UnknownCount unknown() const override { return unknown_; }
   std::string summary() const override {
     return "each line is scored by itself; `unroll generate` writes text, `unroll eval` scores the test set";
   }
-
- private:
-  TextScorer scorer_;
-  std::vector<TextScorer::Result> results_;
-  UnknownCount unknown_;
 };
 
 }  // namespace

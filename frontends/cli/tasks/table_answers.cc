@@ -11,7 +11,7 @@ namespace unroll::cli {
 
 TableAnswers::TableAnswers(const RunFolder& run, const PredictArguments& options)
     : reader_(run.model.metadata, options.input_name()) {
-  // What a pipe begins with can be read only once, so there the first line decides.
+  // The beginning of a pipe can be read only once, so there the first line decides.
   if (options.reads_stdin() || kind_of_path(options.input) != PathKind::file) return;
   reader_.look_at(open_table(options.input));
   for (const std::string& warning : reader_.warnings()) print_progress("warning: " + without_folder(warning));

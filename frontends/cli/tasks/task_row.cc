@@ -63,20 +63,23 @@ std::vector<std::string> ranking_columns(std::int64_t top_k) {
   return columns;
 }
 
-std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k) {
-  std::vector<std::string> cells;
-  for (const ScoredLabel& l : labels) cells.insert(cells.end(), {l.label, number_cell(l.probability)});
-  cells.resize(static_cast<std::size_t>(2 * top_k));
-  return cells;
-}
-
-void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k) {
+void put_labels(RowWriter::Json object, const std::vector<ScoredLabel>& labels, std::int64_t top_k,
+                const InputLine& line, RowWriter& writer) {
+  if (writer.format() != RowFormat::jsonl) {
+    std::vector<std::string> cells;
+    for (const ScoredLabel& l : labels) cells.insert(cells.end(), {l.label, number_cell(l.probability)});
+    cells.resize(2 * top_k);
+    if (writer.is_table()) return writer.row(cells);
+    return writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
+  }
   object["label"] = labels.empty() ? RowWriter::Json() : RowWriter::Json(labels[0].label);
   object["probability"] = labels.empty() ? RowWriter::Json() : json_number(labels[0].probability);
-  if (top_k < 2) return;
-  RowWriter::Json top = RowWriter::Json::array();
-  for (const ScoredLabel& l : labels) top.push_back({{"label", l.label}, {"probability", json_number(l.probability)}});
-  object["top"] = std::move(top);
+  if (top_k > 1) {
+    RowWriter::Json& top = object["top"] = RowWriter::Json::array();
+    for (const ScoredLabel& l : labels)
+      top.push_back({{"label", l.label}, {"probability", json_number(l.probability)}});
+  }
+  put_json(std::move(object), line, writer);
 }
 
 }  // namespace unroll::cli

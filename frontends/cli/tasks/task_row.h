@@ -2,9 +2,11 @@
 // Helpers of the task rows: options of a task from a config, and its functions from the options.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "frontends/cli/predict/answers.h"
@@ -32,9 +34,6 @@ TaskOptions task_options(const Config& config, const std::string& folder) {
 
 // Returns columns for the `top_k` best labels: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);
-std::vector<std::string> ranking_cells(const std::vector<ScoredLabel>& labels, std::int64_t top_k);
-// Adds "label" and "probability", and if top_k exceeds 1 the list "top".
-void put_ranking(RowWriter::Json& object, const std::vector<ScoredLabel>& labels, std::int64_t top_k);
 // Returns a predicted number with the fewest digits that read back exactly. Empty if it is not finite.
 std::string value_cell(double value);
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty for a line with an error
@@ -42,6 +41,42 @@ std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empt
 std::string unit_of_tokens(const RunFolder& run);
 // Includes the line's error, if any.
 void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
+// Writes the `top_k` best labels: as ranking_columns, as text separated by tabs, or as members of `object`: "label",
+// "probability" and, if top_k exceeds 1, the list "top".
+void put_labels(RowWriter::Json object, const std::vector<ScoredLabel>& labels, std::int64_t top_k,
+                const InputLine& line, RowWriter& writer);
+
+// For models that read a line of text each. Their results count tokens and unknown ones.
+template <class Model>
+class LineAnswers : public Answers {
+ public:
+  LineAnswers(const RunFolder& run, Backend& backend, std::string unit)
+      : model_(run.model.metadata, run.model.tensors, backend) {
+    unknown_.unit = std::move(unit);
+  }
+  RowFormat usual_format() const override { return RowFormat::text; }
+  bool accepts(const InputLine& line) override {
+    if constexpr (requires { model_.cut(line.text); }) model_.check(model_.cut(line.text));
+    else model_.check(line.text);
+    return true;
+  }
+  void count(const std::vector<InputLine>&) override {
+    for (const typename Model::Result& r : results_) {
+      if constexpr (requires { r.tokens; }) unknown_.tokens += r.tokens;
+      else if constexpr (requires { r.words; }) unknown_.tokens += r.words;
+      else unknown_.tokens += std::ssize(r.labels);
+      unknown_.unknown += r.unknown;
+    }
+  }
+  UnknownCount unknown() const override { return unknown_; }
+
+ protected:
+  Model model_;
+  std::vector<typename Model::Result> results_;
+
+ private:
+  UnknownCount unknown_;
+};
 
 template <auto make, auto options_of>
 std::shared_ptr<const Task> make_of(const Config& config, const DataPlace& at, const Metadata& fitted) {

@@ -10,7 +10,7 @@ namespace unroll::cli {
 using Json = RowWriter::Json;
 
 WrittenTexts::WrittenTexts(std::string one, std::string many, const PredictArguments& options)
-    : one_(std::move(one)), many_(std::move(many)), nbest_(static_cast<std::size_t>(options.nbest)),
+    : one_(std::move(one)), many_(std::move(many)), nbest_(options.nbest),
       scores_(options.scores) {
   if (options.nbest > options.decode.beam)
     throw Error(ErrorKind::usage, "--nbest",

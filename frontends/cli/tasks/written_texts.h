@@ -34,33 +34,22 @@ class WrittenTexts {
 
 // For models that generate texts for each line, in the member `texts` of their results.
 template <class Model, auto texts>
-class TextAnswers : public Answers {
+class TextAnswers : public LineAnswers<Model> {
  public:
   TextAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options, WrittenTexts written)
-      : model_(run.model.metadata, run.model.tensors, backend), decode_(options.decode), written_(std::move(written)) {
-    unknown_.unit = unit_of_tokens(run);
-  }
-  RowFormat usual_format() const override { return RowFormat::text; }
+      : LineAnswers<Model>(run, backend, unit_of_tokens(run)), decode_(options.decode), written_(std::move(written)) {}
   std::vector<std::string> columns() const override { return written_.columns(); }
-  bool accepts(const InputLine& line) override {
-    model_.check(line.text);
-    return true;
-  }
   void predict(const std::vector<InputLine>& lines) override {
     results_ = model_.predict(texts_of(lines), decode_);
   }
   void count(const std::vector<InputLine>& lines) override {
     for (std::size_t i = 0; i < lines.size() && drawn_.size() < k_most_drawn; ++i)
       if (!(results_[i].*texts).empty()) drawn_.emplace_back(lines[i].text, (results_[i].*texts)[0].text);
-    for (const typename Model::Result& r : results_) {
-      unknown_.tokens += r.tokens;
-      unknown_.unknown += r.unknown;
-    }
+    LineAnswers<Model>::count(lines);
   }
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
     written_.put(line, results_[i].*texts, writer);
   }
-  UnknownCount unknown() const override { return unknown_; }
   std::vector<Panel> panels() override {
     if (drawn_.empty()) return {};
     const auto& [source, text] = drawn_[0];
@@ -74,14 +63,13 @@ class TextAnswers : public Answers {
   }
 
  protected:
-  std::vector<typename Model::Result> results_;
+  using LineAnswers<Model>::model_;
+  using LineAnswers<Model>::results_;
 
  private:
-  Model model_;
   std::vector<std::pair<std::string, std::string>> drawn_;  // the first lines with a text, and their best text
   DecodeOptions decode_;
   WrittenTexts written_;
-  UnknownCount unknown_;
 };
 
 }  // namespace unroll::cli

@@ -102,7 +102,7 @@ class StatusLine {
         if (!wake_.wait_for(lock, k_redraw, [this] { return ends_; })) draw();
       } else if (!wake_.wait_until(lock, last_ + k_silence, [this] { return ends_; })) {
         if (Clock::now() >= last_ + k_silence && !live_.empty())
-          write(fitted(live_.back()->text(), static_cast<std::size_t>(terminal_width(STDERR_FILENO))) + "\n");
+          write(fitted(live_.back()->text(), terminal_width(STDERR_FILENO)) + "\n");
       }
     }
   }
@@ -111,7 +111,7 @@ class StatusLine {
     const Activity::State& state = *live_.back();
     const int width = terminal_width(STDERR_FILENO) - 1;
     const std::string text =
-        state.drawing ? state.drawing(width) : fitted(state.text(), static_cast<std::size_t>(width));
+        state.drawing ? state.drawing(width) : fitted(state.text(), width);
     const bool green = state.green && colors_;
     if (drawn_ && text == shown_ && green == green_) return;
     write(fmt::format("\r\033[J{}{}{}\r", green ? "\033[32m" : "", text, green ? "\033[0m" : ""));

@@ -2,6 +2,7 @@
 // Results of a reporting command, in order: printed as text for people or as one JSON object (--json).
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,11 @@ class Report {
   Report& operator=(Report);
 
   Report& add(std::string name, ReportItem item);
+  template <std::integral Integer>
+    requires(!std::same_as<Integer, bool>)
+  Report& add(std::string name, Integer number) {
+    return add(std::move(name), ReportItem(static_cast<std::int64_t>(number)));
+  }
   Report& add(std::string name, const char* text) { return add(std::move(name), ReportItem(std::string(text))); }
   const std::vector<std::pair<std::string, ReportItem>>& items() const { return *items_; }
   const ReportItem& at(const std::string& name) const;  // the item must exist

@@ -98,7 +98,7 @@ TextTable table_of(const ReportList& rows) {
   for (const Report& row : rows) {
     auto& cells = table.rows.emplace_back(keys.size());
     for (const auto& [key, item] : row.items())
-      cells[static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin())] =
+      cells[std::find(keys.begin(), keys.end(), key) - keys.begin()] =
           scalar_text(item, label_of(key).unit);
   }
   return table;
@@ -133,7 +133,7 @@ bool holds_methods(const Report& report) {
 std::string Report::text() const {
   constexpr std::size_t k_indent = 2, k_widest_label = 30;
   constexpr std::string_view k_command = "next";  // stays on one line, for copying
-  const auto width = static_cast<std::size_t>(output_width());
+  const std::size_t width = output_width();
   std::size_t labels = 0;
   for (const auto& [key, item] : *items_)
     if (!std::holds_alternative<ReportList>(item) && !std::holds_alternative<Report>(item) &&

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "unroll/support/error.h"
+#include "unroll/support/result.h"
 #include "unroll/support/vfs.h"
 
 namespace unroll::cli {
@@ -35,12 +35,8 @@ DataPlace data_place(const Config& config, const std::string& folder) {
 
 // Appends a link to the description of the file format to an error of a data file.
 Error with_data_page(const Error& e, const std::string& kind) {
-  std::string_view what = e.what();  // "[who] what. next"
-  const std::size_t behind = std::min(what.find("] "), what.size());
-  const std::string who(what.substr(std::min<std::size_t>(1, behind), behind > 0 ? behind - 1 : 0));
-  what.remove_prefix(std::min(behind + 2, what.size()));
-  if (!e.next().empty() && what.ends_with(e.next())) what.remove_suffix(std::min(e.next().size() + 2, what.size()));
-  return {e.kind(), who, what, fmt::format("See docs/data.md#{}{}{}", kind, e.next().empty() ? "" : ". ", e.next())};
+  return {e.kind(), where_of(e), message_of(e),
+          fmt::format("See docs/data.md#{}{}{}", kind, e.next().empty() ? "" : ". ", e.next())};
 }
 
 const TaskRow& row_of(const Config& config) {

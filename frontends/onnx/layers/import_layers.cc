@@ -197,7 +197,7 @@ struct Placing {
 
 PlacedTensor Assembly::placed_input(const InputBlock& input) const {
   Placing placing{{.name = input.name, .type = input.type, .names = {}, .ours = {}, .elements = {}}};
-  const bool is_x = &input == &walk_.inputs[static_cast<std::size_t>(walk_.first_input)];
+  const bool is_x = &input == &walk_.inputs[walk_.first_input];
   const std::int64_t width = is_x && input.type.shape.rank() == 3 ? input.type.shape[2] : 1;
   for (std::int32_t k = 0; k < input.type.shape.elements(); ++k) {
     if (is_x) {
@@ -241,8 +241,8 @@ LayerImport Assembly::run(Graph& graph) {
   if (!walk_.time_first) walk_.refuse("the model has no recurrent layer");
   if (whole != outputs.end()) std::rotate(outputs.begin(), whole, whole + 1);
   walk_.read(outputs[0].second);
-  if (walk_.inputs[static_cast<std::size_t>(walk_.first_input)].type.dtype != DType::i32)
-    result_.imported.model.inputs = walk_.inputs[static_cast<std::size_t>(walk_.first_input)].type.shape[2];
+  if (walk_.inputs[walk_.first_input].type.dtype != DType::i32)
+    result_.imported.model.inputs = walk_.inputs[walk_.first_input].type.shape[2];
   for (const FoundLayer& found : walk_.layers) add_layer(found);
   place_states();
   for (const NamedValue& input : graph.inputs()) {

@@ -46,7 +46,7 @@ void recurrent_layer(LayerWalk& walk, Call& call, std::int32_t first, const Outp
   model.hidden = a.get<std::int64_t>("hidden");
   model.bidirectional = a.get_or<bool>("bidirectional", false);
   model.bias = a.get_or<bool>("bias", false);
-  if (node.op == Op::rnn) model.nonlinearity = a.get_or<bool>("relu", false) ? "relu" : "tanh";
+  if (node.op == Op::rnn) model.nonlinearity = a.get_or<bool>("relu", false) ? Nonlinearity::relu : Nonlinearity::tanh;
   if (node.op == Op::gru) model.reset_after = a.get_or<bool>("reset_after", false);
   if (node.op == Op::lstm) model.peephole = a.get_or<bool>("peephole", false);
   FoundLayer layer{.layer = {.kind = "recurrent", .model = model}, .node = call.node.name};

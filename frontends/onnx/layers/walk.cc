@@ -39,10 +39,10 @@ bool LayerWalk::depends(Value value) {
   for (auto n = static_cast<std::int32_t>(depends_.size()); n <= value.id().node; ++n) {
     const Node& node = graph.node(n);
     depends_.push_back(node.op == Op::input || std::ranges::any_of(node.inputs, [&](ValueId id) {
-                         return depends_[static_cast<std::size_t>(id.node)] != 0;
+                         return depends_[id.node] != 0;
                        }));
   }
-  return depends_[static_cast<std::size_t>(value.id().node)] != 0;
+  return depends_[value.id().node] != 0;
 }
 
 std::int32_t LayerWalk::new_ids(std::int64_t n) {
@@ -86,11 +86,11 @@ const Tensor* LayerWalk::ids(Value value) {
 
 bool LayerWalk::is_whole(const Tensor& ids) const {
   if (!stage || ids.elements() != stage->rows * stage->width) return false;
-  std::vector<bool> seen(static_cast<std::size_t>(ids.elements()));
+  std::vector<bool> seen(ids.elements());
   for (const std::int32_t id : ids.values<std::int32_t>()) {
     const std::int64_t at = id - stage->first;
-    if (at < 0 || at >= ids.elements() || seen[static_cast<std::size_t>(at)]) return false;
-    seen[static_cast<std::size_t>(at)] = true;
+    if (at < 0 || at >= ids.elements() || seen[at]) return false;
+    seen[at] = true;
   }
   return true;
 }
@@ -121,7 +121,7 @@ bool LayerWalk::find_pooling(Value x, const Tensor& ids) {
     for (std::int64_t k = 0; k < ids.elements(); ++k) {
       const std::int64_t b = k / stage->width, e = k % stage->width;
       const std::int64_t t = both_ends && e >= stage->width / 2 ? 0 : steps() - 1;
-      if (found[static_cast<std::size_t>(k)] != stage->first + row(t, b) * stage->width + e) return false;
+      if (found[k] != stage->first + row(t, b) * stage->width + e) return false;
     }
     return true;
   };
@@ -161,8 +161,8 @@ void LayerWalk::append(FoundLayer layer, Value out, const Tensor& places, std::i
     std::ranges::transform(from, to.begin(), [&](std::int32_t at) { return next.first + at; });
   } else {  // the last axis is a row
     for (std::size_t k = 0; k < to.size(); ++k) {
-      const auto w = static_cast<std::size_t>(width);
-      const std::int64_t row = from[k / w * static_cast<std::size_t>(before)] / before;
+      const std::size_t w = width;
+      const std::int64_t row = from[k / w * before] / before;
       to[k] = static_cast<std::int32_t>(next.first + row * width + static_cast<std::int64_t>(k % w));
     }
   }
@@ -212,7 +212,7 @@ bool LayerWalk::are_steps(const Tensor& places, int time_axis, bool decide) {
     for (std::int64_t k = 0; k < places.elements(); ++k) {
       const std::int64_t i = k / shape[2] / shape[1], j = k / shape[2] % shape[1];
       const std::int64_t wanted = row(time_axis == 0 ? i : j, time_axis == 0 ? j : i) * shape[2] + k % shape[2];
-      if (found[static_cast<std::size_t>(k)] != wanted) return false;
+      if (found[k] != wanted) return false;
     }
     return true;
   };

@@ -25,10 +25,10 @@ void require_same_structure(const Builds& builds) {
 
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes().size());
-  for (const NamedValue& output : graph.outputs()) needed[static_cast<std::size_t>(output.value.node)] = true;
+  for (const NamedValue& output : graph.outputs()) needed[output.value.node] = true;
   for (std::size_t k = needed.size(); k-- > 0;)
     if (needed[k])
-      for (const ValueId& input : graph.nodes()[k].inputs) needed[static_cast<std::size_t>(input.node)] = true;
+      for (const ValueId& input : graph.nodes()[k].inputs) needed[input.node] = true;
   return needed;
 }
 
@@ -159,7 +159,7 @@ std::vector<Operand> Emitter::graph(const Builds& builds, const std::vector<Oper
   const std::vector<bool> needed = needed_nodes(graph);
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph.nodes().size()); ++id) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input || !needed[static_cast<std::size_t>(id)]) continue;
+    if (node.op == Op::input || !needed[id]) continue;
     std::vector<Operand> operands;
     for (const ValueId& input : node.inputs) operands.push_back(values.at(input));
     const Site at{*this, builds, id, operands};

@@ -92,7 +92,7 @@ std::vector<Operand> slice(const Site& at) {
 }
 
 std::vector<Operand> pad(const Site& at) {
-  const auto axis = static_cast<std::size_t>(at.integer("axis")), rank = static_cast<std::size_t>(at.rank(0));
+  const std::size_t axis = at.integer("axis"), rank = at.rank(0);
   const Extent zero{Integers(at.emit.sizes().builds() - 1)};
   std::vector<Extent> pads(2 * rank, zero);
   pads[axis] = at.extent("low");
@@ -121,7 +121,7 @@ std::vector<Operand> broadcast(const Site& at) {
 
 std::vector<Operand> iota(const Site& at) {
   const std::vector<Extent> shape = at.extents("shape");
-  const auto axis = static_cast<std::size_t>(at.integer("axis"));
+  const std::size_t axis = at.integer("axis");
   const std::string range = at.emit.indices(shape[axis]);
   if (shape.size() == 1) return {{range}};
   Integers column(shape.size() - axis, 1);

@@ -2,25 +2,15 @@
 // RNN, GRU and LSTM nodes, one per layer. L layers, D directions, G gates, T steps, B batch, H hidden.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "frontends/onnx/activations.h"
 #include "frontends/onnx/write/emitter.h"
 
 namespace unroll::onnx {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-struct RecurrentKind {
-  Op op;
-  const char* name;
-  std::vector<std::size_t> order;  // ONNX gate -> unroll gate
-  bool has_cell;
-};
-const RecurrentKind k_kinds[] = {
-    {Op::rnn, "RNN", {0}, false},
-    {Op::gru, "GRU", {1, 0, 2}, false},     // r z n -> z r h
-    {Op::lstm, "LSTM", {0, 3, 1, 2}, true},  // i f g o -> i o f c
-};
 
 // Appends blocks along axis 0 in another order to `to`.
 void append_blocks(std::vector<std::byte>& to, const Tensor& t, const std::vector<std::size_t>& order) {
@@ -34,6 +24,8 @@ void append_blocks(std::vector<std::byte>& to, const Tensor& t, const std::vecto
 struct RecurrentLayer {
   const Site& at;
   const RecurrentKind& kind;
+  bool has_cell = false;
+  std::vector<std::size_t> order = {};  // ONNX gate -> composite gate
   std::int64_t hidden = 0, layers = 0;
   std::size_t directions = 1, per_direction = 0;  // parameters of a direction
   bool bias = false, peephole = false;
@@ -42,9 +34,9 @@ struct RecurrentLayer {
 };
 
 std::vector<Operand> tensors_of(const RecurrentLayer& l, std::int64_t layer, std::size_t direction) {
-  const std::size_t slot = static_cast<std::size_t>(layer) * l.directions + direction;
-  const auto begin = l.at.inputs.begin() + static_cast<std::ptrdiff_t>(l.first_parameter + slot * l.per_direction);
-  return {begin, begin + static_cast<std::ptrdiff_t>(l.per_direction)};
+  const std::size_t slot = layer * l.directions + direction;
+  const Operand* begin = &l.at.inputs[l.first_parameter + slot * l.per_direction];
+  return {begin, begin + l.per_direction};
 }
 
 // Stacks parameter `k` of all directions to [D, ...] with gates in ONNX's order.
@@ -103,30 +95,29 @@ AttributeList attributes_of(const RecurrentLayer& l) {
 
 std::vector<std::string> one_layer(const RecurrentLayer& l, const std::string& x, std::int64_t input,
                                    std::int64_t layer) {
-  const std::int64_t rows = static_cast<std::int64_t>(l.kind.order.size()) * l.hidden;
-  std::vector<std::string> in{x, stacked(l, layer, {0}, l.kind.order, {rows, input}, "W"),
-                              stacked(l, layer, {1}, l.kind.order, {rows, l.hidden}, "R")};
-  in.push_back(l.bias ? stacked(l, layer, {2, 3}, l.kind.order, {2 * rows}, "B") : "");
+  const std::int64_t rows = static_cast<std::int64_t>(l.order.size()) * l.hidden;
+  std::vector<std::string> in{x, stacked(l, layer, {0}, l.order, {rows, input}, "W"),
+                              stacked(l, layer, {1}, l.order, {rows, l.hidden}, "R")};
+  in.push_back(l.bias ? stacked(l, layer, {2, 3}, l.order, {2 * rows}, "B") : "");
   in.push_back(l.lengths);
   in.push_back(layer_state(l, l.h0, layer));
-  if (l.kind.has_cell) in.push_back(layer_state(l, l.c0, layer));
+  if (l.has_cell) in.push_back(layer_state(l, l.c0, layer));
   const std::size_t p = l.bias ? 4 : 2;  // peepholes i f o -> i o f
   if (l.peephole) in.push_back(stacked(l, layer, {p, p + 2, p + 1}, {0}, {3 * l.hidden}, "P"));
   while (in.back().empty()) in.pop_back();
-  return l.at.emit.node(l.kind.name, in, l.kind.has_cell ? 3 : 2, attributes_of(l));
+  return l.at.emit.node(l.kind.name, in, l.has_cell ? 3 : 2, attributes_of(l));
 }
 
-}  // namespace
-
-std::vector<Operand> emit_recurrent(const Site& at) {
+// Returns none if ONNX cannot express the layer or a weight is computed: then a Scan is written.
+std::optional<RecurrentLayer> layer_at(const Site& at) {
   const Attributes& a = at.node().attributes;
-  const RecurrentKind& kind = *std::find_if(std::begin(k_kinds), std::end(k_kinds), [&](const RecurrentKind& k) {
-    return k.op == at.node().op;
-  });
+  const RecurrentKind& kind = recurrent_kind(&RecurrentKind::op, at.node().op);
+  const bool has_cell = kind.states > 1;
   if (a.get<double>("dropout") > 0) at.refuse("dropout is active");
-  if (kind.has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};  // ONNX does not support it: emit a Scan
+  if (has_cell && a.get_or<std::int64_t>("projection", 0) > 0) return {};
   RecurrentLayer l{.at = at,
                    .kind = kind,
+                   .has_cell = has_cell,
                    .hidden = a.get<std::int64_t>("hidden"),
                    .layers = a.get<std::int64_t>("layers"),
                    .directions = a.get_or<bool>("bidirectional", false) ? 2u : 1u,
@@ -135,17 +126,26 @@ std::vector<Operand> emit_recurrent(const Site& at) {
                    .peephole = a.get_or<bool>("peephole", false),
                    .lengths = {},
                    .h0 = {},
-                   .c0 = {},
-                   .first_parameter = kind.has_cell ? 3u : 2u};
+                   .c0 = {}};
+  l.order.resize(kind.order.size());
+  for (std::size_t gate = 0; gate < l.order.size(); ++gate) l.order[kind.order[gate]] = gate;
   l.per_direction += (l.bias ? 2 : 0) + (l.peephole ? 3 : 0);
   const bool has_lengths = a.get_or<bool>("lengths", false);
-  l.first_parameter += has_lengths;
+  l.first_parameter = (has_cell ? 3 : 2) + has_lengths;
   for (std::size_t k = l.first_parameter; k < at.n_inputs(); ++k)
-    if (!at.inputs[k].tensor) return {};  // a computed weight
+    if (!at.inputs[k].tensor) return {};
   l.h0 = initial_state_name(at, 1);
-  if (kind.has_cell) l.c0 = initial_state_name(at, 2);
-  if (has_lengths) l.lengths = at.in(kind.has_cell ? 3 : 2);
+  if (has_cell) l.c0 = initial_state_name(at, 2);
+  if (has_lengths) l.lengths = at.in(has_cell ? 3 : 2);
+  return l;
+}
 
+}  // namespace
+
+std::vector<Operand> emit_recurrent(const Site& at) {
+  const std::optional<RecurrentLayer> found = layer_at(at);
+  if (!found) return {};
+  const RecurrentLayer& l = *found;
   Emitter& e = at.emit;
   std::string x = at.in(0);
   const std::vector<Extent> x_shape = at.in_shape(0);
@@ -162,13 +162,13 @@ std::vector<Operand> emit_recurrent(const Site& at) {
       x = e.node("Reshape", {by_row, e.integers({0, 0, input})});
     }
     hn.push_back(out[1]);
-    if (kind.has_cell) cn.push_back(out[2]);
+    if (l.has_cell) cn.push_back(out[2]);
   }
   const auto all_layers = [&](const std::vector<std::string>& states) {
     return states.size() == 1 ? states[0] : e.node("Concat", states, {{"axis", std::int64_t{0}}});
   };
   std::vector<Operand> outputs{{x}, {all_layers(hn)}};
-  if (kind.has_cell) outputs.push_back({all_layers(cn)});
+  if (l.has_cell) outputs.push_back({all_layers(cn)});
   return outputs;
 }
 

@@ -19,8 +19,8 @@ Tensor matrix_transposed(const Tensor& m) {
   const std::size_t bytes = dtype_bytes(m.dtype());
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
-      std::memcpy(t.bytes().data() + static_cast<std::size_t>(c * rows + r) * bytes,
-                  m.bytes().data() + static_cast<std::size_t>(r * columns + c) * bytes, bytes);
+      std::memcpy(t.bytes().data() + (c * rows + r) * bytes,
+                  m.bytes().data() + (r * columns + c) * bytes, bytes);
   return t;
 }
 
@@ -153,7 +153,7 @@ std::string Emitter::letter_size(std::size_t letter) {
         for (const std::string& other : letters) {
           if (other == wanted) continue;
           const auto l = std::find(sizes_.letters().begin(), sizes_.letters().end(), other) - sizes_.letters().begin();
-          const std::string by = letter_size(static_cast<std::size_t>(l));
+          const std::string by = letter_size(l);
           result = in_prelude([&] { return node("Div", {result, by}); });
         }
       }

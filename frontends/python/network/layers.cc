@@ -233,7 +233,7 @@ void add_recurrent(nb::module_& module) {
                               const std::optional<Values>& states, const MaybeValue& lengths) {
     RecurrentModelOptions model{.cell = cell, .hidden = hidden, .layers = layers, .bidirectional = bidirectional,
                                 .bias = bias, .dropout = dropout, .projection = projection,
-                                .nonlinearity = nonlinearity};
+                                .nonlinearity = from_word<Nonlinearity>(nonlinearity, "nonlinearity")};
     if (dropout > 0 && layers == 1)
       warn("dropout has no effect with layers = 1: it acts between layers. For the output write "
            "layers.dropout(y, rate)");

@@ -14,7 +14,7 @@ namespace unroll::testing {
 
 // Found when the build was set up; empty when absent.
 struct Compilers {
-  std::string cpp, cuda, glsl;
+  std::string cpp, cuda;
 };
 const Compilers& compilers();
 
@@ -25,19 +25,16 @@ bool have(const std::string& compiler, const std::string& what);
 std::string_view shim(common::Dialect dialect);
 
 // A printed kernel as a C++ function for all dialects. Sizes are in the type of indices of the kernel; begin and end
-// matter for C++ only. GLSL runs as one invocation.
+// matter for C++ only.
 using PrintedFunction = void (*)(void* const* inputs, void* const* results, const void* sizes, long long n);
 std::string as_function(const common::Expression& expression, common::Dialect dialect, const std::string& name,
                         const common::PrintedKernel& kernel, const common::PrintOptions& options);
-// What is printed before kernels, as C++ takes it.
-std::string as_prelude(const std::string& prelude);
 // Sizes in the kernel's type of indices, with an offset for each operand.
 std::vector<std::byte> packed_sizes(std::vector<std::int64_t> sizes, const common::PrintOptions& options,
                                     const std::vector<std::int64_t>& offsets);
 
-// What the compilers say of CUDA C++ (one source) or GLSL (a shader per source); empty when they accept it.
+// Messages of the compiler of CUDA C++; empty if it accepts the source.
 std::string failure_of_cuda(const std::string& source);
-std::string failure_of_glsl(const std::vector<std::string>& sources);
 
 // C++ sources compiled, two at a time, into shared libraries that stay loaded while the object lives.
 class PrintedCode {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions printed as C++, CUDA C++ and GLSL: every op is there, the compilers take the text, and its numbers are
+// Expressions printed as C++ and CUDA C++: every op is there, the compilers take the text, and its numbers are
 // those of the interpreter. UNROLL_SEED=n repeats a run, UNROLL_TREES=n changes how many.
 #include <doctest/doctest.h>
 
@@ -26,10 +26,10 @@ using namespace unroll::testing;
 
 namespace {
 
-constexpr std::size_t k_trees = 10000, k_shim_trees = 750, k_cuda_trees = 150, k_glsl_trees = 40;
+constexpr std::size_t k_trees = 10000, k_shim_trees = 750, k_cuda_trees = 150;
 constexpr std::size_t k_per_file = 1250;
-// Of one function: what the cpu's are tested to keep. GLSL's expm1, log1p, tanh, sigmoid, erf are made of two or three.
-constexpr int k_ulp = 4, k_glsl_ulp = 10;
+// Tolerances of one function: in random trees, as the cpu's functions keep, and in one op of CUDA C++.
+constexpr int k_ulp = 4, k_shim_ulp = 10;
 
 std::uint64_t seed() {
   static const std::uint64_t value = [] {
@@ -42,11 +42,7 @@ std::uint64_t seed() {
 
 using Memory = std::vector<std::vector<std::byte>>;
 
-PrintOptions short_in(Dialect dialect) { return {.short_indices = dialect == Dialect::glsl}; }
-
-std::string top_of_file(Dialect dialect, const PrintOptions& options) {
-  return std::string(shim(dialect)) + as_prelude(print_prelude(dialect, options));
-}
+std::string top_of_file(Dialect dialect) { return std::string(shim(dialect)) + print_prelude(dialect); }
 
 PrintedKernel kernel_of(const Expression& e, Dialect dialect, std::size_t k, const PrintOptions& options) {
   return print_kernel(e, dialect, "k" + std::to_string(k) + "_kernel", options);
@@ -57,7 +53,7 @@ std::vector<std::string> sources_of(const std::vector<Expression>& list, Dialect
                                     const PrintOptions& options) {
   std::vector<std::string> sources;
   for (std::size_t k = 0; k < list.size(); ++k) {
-    if (k % k_per_file == 0) sources.push_back(top_of_file(dialect, options));
+    if (k % k_per_file == 0) sources.push_back(top_of_file(dialect));
     sources.back() += as_function(list[k], dialect, "k" + std::to_string(k), kernel_of(list[k], dialect, k, options),
                                   options);
   }
@@ -155,11 +151,11 @@ void check_trees(Dialect dialect, std::size_t n, const PrintOptions& options) {
   std::vector<Expression> trees, shapes[std::size(k_larger)];
   for (std::size_t k = 0; k < n; ++k) {
     const Engine before = engine;
-    trees.push_back(random_expression(engine, dialect != Dialect::glsl, 0, /*with_draws=*/true));
+    trees.push_back(random_expression(engine, true, 0, /*with_draws=*/true));
     for (std::size_t s = 0; s < std::size(k_larger); ++s) {
       if (s > 0 && k % 8 != 0) continue;
       Engine again = before;
-      shapes[s].push_back(random_expression(again, dialect != Dialect::glsl, k_larger[s], /*with_draws=*/true));
+      shapes[s].push_back(random_expression(again, true, k_larger[s], /*with_draws=*/true));
       CHECK(kernel_of(shapes[s].back(), dialect, k, options).text == kernel_of(trees[k], dialect, k, options).text);
     }
   }
@@ -176,7 +172,7 @@ void check_trees(Dialect dialect, std::size_t n, const PrintOptions& options) {
       const Memory inputs = random_inputs(e, engine, elements);
       std::vector<std::vector<Bound>> bounds;
       for (const Element& element : elements)
-        bounds.push_back(bounds_of(e, element, dialect == Dialect::glsl ? k_glsl_ulp : k_ulp));
+        bounds.push_back(bounds_of(e, element, k_ulp));
       void* const function = code.find("k" + std::to_string(k));
       REQUIRE(function);
       check_bounds(e, bounds, results_of(e, function, inputs, kernel_of(e, dialect, k, options), options),
@@ -261,23 +257,17 @@ TensorMap special_inputs(const Graph& graph) {
   return inputs;
 }
 
-bool lacks(Dialect dialect, const Expression& e) {
-  const std::vector<DType> dtypes = register_dtypes(e);
-  return std::any_of(dtypes.begin(), dtypes.end(), [&](DType d) { return register_type(dialect, d).empty(); });
-}
-
 // How far a printed op may be from the reference: the same bits but for functions.
 bool agrees(const OneOp& one, Dialect dialect, double got, double wanted) {
   if (got == wanted || (got != got && wanted != wanted)) return true;
   const bool is_function = op_info(one.expression.instructions[0].op).cost == OpCost::expensive;
   if (!is_function || dialect == Dialect::cpp || !is_float(one.expression.instructions[0].dtype)) return false;
   const double epsilon = one.expression.inputs[0].dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
-  return std::abs(got - wanted) <= k_glsl_ulp * epsilon * std::abs(wanted) + 0x1p-126;
+  return std::abs(got - wanted) <= k_shim_ulp * epsilon * std::abs(wanted) + 0x1p-126;
 }
 
 void check_every_op(Dialect dialect, const PrintOptions& options) {
   std::vector<OneOp> ops = every_op();
-  std::erase_if(ops, [&](const OneOp& one) { return lacks(dialect, one.expression); });
   std::vector<Expression> expressions;
   for (const OneOp& one : ops) expressions.push_back(one.expression);
   const TempFolder folder;
@@ -307,27 +297,19 @@ void check_every_op(Dialect dialect, const PrintOptions& options) {
 }  // namespace
 
 TEST_CASE("every elementwise op has a formula in every dialect for every dtype it takes") {
-  for (const Dialect dialect : k_dialects) {
-    std::size_t n = 0, n_lacking = 0;
+  for (const Dialect dialect : k_dialects)
     for (const OneOp& one : every_op()) {
       CAPTURE(one.text);
       CAPTURE(words(dialect).name);
       const Instruction& i = one.expression.instructions[0];
-      const bool there = !formula(dialect, i.op, i.dtype, i.to).empty();
-      CHECK(there == !lacks(dialect, one.expression));
-      there ? ++n : ++n_lacking;
-      if (there) CHECK_NOTHROW(print_kernel(one.expression, dialect, "f", short_in(dialect)));
-      else CHECK_THROWS_AS(print_kernel(one.expression, dialect, "f", short_in(dialect)), Error);
+      CHECK(!formula(dialect, i.op, i.dtype, i.to).empty());
+      CHECK_NOTHROW(print_kernel(one.expression, dialect, "f"));
     }
-    std::printf("%s: %zu formulas, %zu without the dtype\n", std::string(words(dialect).name).c_str(), n, n_lacking);
-    if (dialect != Dialect::glsl) CHECK(n_lacking == 0);
-  }
 }
 
-TEST_CASE("every op printed as C++ has the reference's bits, in the other dialects its numbers") {
+TEST_CASE("every op printed as C++ has the reference's bits, in the other dialect its numbers") {
   if (!have(compilers().cpp, "no C++ compiler")) return;
-  for (const Dialect dialect : k_dialects) check_every_op(dialect, short_in(dialect));
-  check_every_op(Dialect::glsl, {.short_indices = true, .small_types = false});
+  for (const Dialect dialect : k_dialects) check_every_op(dialect, {});
 }
 
 TEST_CASE("random trees printed as C++ agree with the interpreter") {
@@ -338,8 +320,6 @@ TEST_CASE("random trees with short indices agree with the interpreter in all dia
   if (!have(compilers().cpp, "no C++ compiler")) return;
   check_trees(Dialect::cpp, k_shim_trees, {.short_indices = true});
   check_trees(Dialect::cuda, k_shim_trees, {.short_indices = true});
-  check_trees(Dialect::glsl, k_shim_trees, {.short_indices = true});
-  check_trees(Dialect::glsl, k_shim_trees, {.short_indices = true, .small_types = false});
 }
 
 TEST_CASE("nvcc compiles the kernels of every op and of random trees") {
@@ -356,24 +336,6 @@ TEST_CASE("nvcc compiles the kernels of every op and of random trees") {
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
   std::printf("nvcc compiled %zu kernels\n", n);
-}
-
-TEST_CASE("a GLSL compiler takes the kernels of every op and of random trees") {
-  if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
-  std::vector<Expression> list;
-  for (OneOp& one : every_op())
-    if (!lacks(Dialect::glsl, one.expression)) list.push_back(std::move(one.expression));
-  Engine engine(seed());
-  for (std::size_t k = 0; k < k_glsl_trees; ++k) list.push_back(random_expression(engine, false, 0, true));
-  std::vector<std::string> sources;
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    const PrintOptions options{.short_indices = true, .small_types = k % 3 != 0};
-    sources.push_back(print_prelude(Dialect::glsl, options) +
-                      print_kernel(list[k], Dialect::glsl, "f", options).text);
-  }
-  const std::string failures = failure_of_glsl(sources);
-  CHECK_MESSAGE(failures.empty(), failures);
-  std::printf("%s compiled %zu kernels\n", compilers().glsl.c_str(), list.size());
 }
 
 TEST_CASE("axes that join have the text of one axis, and operands that walk otherwise have another text") {
@@ -401,12 +363,11 @@ TEST_CASE("the caller of a printed expression supplies its loads and stores") {
         "const float v3 = v0 * v1;\nconst float v4 = v0 + v2;\nput<0>(v3);\nput<1>(v4);\n");
 }
 
-TEST_CASE("indices that a dialect or a shape does not allow are refused") {
+TEST_CASE("indices that a shape does not allow are refused") {
   Graph graph;
   const Value x = graph.input("x", {DType::b8, {1 << 16, 1 << 15}});
   graph.output("y", logical_not(x));
   const Expression e = expression_of_node(graph, graph.nodes().back());
   CHECK_NOTHROW(print_kernel(e, Dialect::cuda, "f"));
   CHECK_THROWS_AS(print_kernel(e, Dialect::cuda, "f", {.short_indices = true}), Error);
-  CHECK_THROWS_AS(print_kernel(e, Dialect::glsl, "f"), Error);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers and index values printed as C++, CUDA C++ and GLSL: the bits of the reference.
+// Random numbers and index values printed as C++ and CUDA C++: the bits of the reference.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -62,14 +62,12 @@ Case case_of(const Draw& draw) {
   return c;
 }
 
-PrintOptions options_of(Dialect dialect) { return {.short_indices = dialect == Dialect::glsl}; }
 PrintedKernel kernel_of(const Case& c, Dialect dialect, const std::string& name) {
-  return print_kernel(c.expression(), dialect, name, options_of(dialect));
+  return print_kernel(c.expression(), dialect, name);
 }
 
 // The bytes of each output by the printed kernel.
-std::vector<std::vector<std::byte>> results_of(const Case& c, Dialect dialect, void* function,
-                                               const PrintedKernel& kernel) {
+std::vector<std::vector<std::byte>> results_of(const Case& c, void* function, const PrintedKernel& kernel) {
   std::vector<void*> in, out;
   std::vector<std::vector<std::byte>> memory;
   memory.reserve(c.graph->inputs().size());
@@ -81,19 +79,19 @@ std::vector<std::vector<std::byte>> results_of(const Case& c, Dialect dialect, v
   results.reserve(c.graph->outputs().size());
   for (const NamedValue& output : c.graph->outputs())
     out.push_back(results.emplace_back(c.graph->type(output.value).bytes()).data());
-  const auto sizes = packed_sizes(kernel.sizes, options_of(dialect), {});
+  const auto sizes = packed_sizes(kernel.sizes, {}, {});
   reinterpret_cast<PrintedFunction>(function)(in.data(), out.data(), sizes.data(), kernel.sizes[0]);
   return results;
 }
 
 void check_draws(Dialect dialect) {
-  std::string source = std::string(shim(dialect)) + as_prelude(print_prelude(dialect, options_of(dialect)));
+  std::string source = std::string(shim(dialect)) + print_prelude(dialect);
   std::vector<Case> cases;
   for (const Draw& draw : k_draws) {
     const std::string name = "k" + std::to_string(cases.size());
     cases.push_back(case_of(draw));
     const Case& c = cases.back();
-    source += as_function(c.expression(), dialect, name, kernel_of(c, dialect, name + "_kernel"), options_of(dialect));
+    source += as_function(c.expression(), dialect, name, kernel_of(c, dialect, name + "_kernel"), {});
   }
   const TempFolder folder;
   const PrintedCode code(folder.path(), {source}, "-O2");
@@ -104,7 +102,7 @@ void check_draws(Dialect dialect) {
     CAPTURE(k_draws[k].what);
     const std::string name = "k" + std::to_string(k);
     const TensorMap wanted = evaluate(*cases[k].graph, *reference, cases[k].inputs);
-    const auto got = results_of(cases[k], dialect, code.find(name), kernel_of(cases[k], dialect, name + "_kernel"));
+    const auto got = results_of(cases[k], code.find(name), kernel_of(cases[k], dialect, name + "_kernel"));
     for (std::size_t i = 0; i < got.size(); ++i) {
       const std::string& output = cases[k].graph->outputs()[i].name;
       CAPTURE(output);
@@ -121,16 +119,11 @@ TEST_CASE("printed draws and index values have the reference's bits in all diale
   for (const Dialect dialect : k_dialects) check_draws(dialect);
 }
 
-TEST_CASE("nvcc and a GLSL compiler take printed draws") {
+TEST_CASE("nvcc takes printed draws") {
   std::string cuda = print_prelude(Dialect::cuda);
-  std::vector<std::string> shaders;
-  for (const Draw& draw : k_draws) {
-    const Case c = case_of(draw);
-    cuda += kernel_of(c, Dialect::cuda, "k" + std::to_string(shaders.size())).text;
-    shaders.push_back(print_prelude(Dialect::glsl, options_of(Dialect::glsl)) + kernel_of(c, Dialect::glsl, "f").text);
-  }
+  for (std::size_t k = 0; k < k_draws.size(); ++k)
+    cuda += kernel_of(case_of(k_draws[k]), Dialect::cuda, "k" + std::to_string(k)).text;
   if (have(compilers().cuda, "nvcc is absent: CUDA C++ is printed, not compiled")) CHECK(failure_of_cuda(cuda) == "");
-  if (have(compilers().glsl, "no GLSL compiler: GLSL is printed, not compiled")) CHECK(failure_of_glsl(shaders) == "");
 }
 
 TEST_CASE("one kernel serves every stream, count and shape of a rank") {

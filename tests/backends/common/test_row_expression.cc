@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row expressions printed as C++, CUDA C++ and GLSL: compilers take the text, and its numbers are those of the
-// reference.
+// Row expressions printed as CUDA C++: compilers take the text, and its numbers are those of the reference.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -104,30 +103,28 @@ std::vector<RowCase> row_cases() {
   return list;
 }
 
-PrintOptions options_of(Dialect dialect) { return {.short_indices = dialect != Dialect::cpp}; }
-
-PrintedKernel kernel_of(const RowCase& one, Dialect dialect, std::size_t k) {
-  return print_row_kernel(one.expression(), dialect, "k" + std::to_string(k) + "_kernel", options_of(dialect));
+PrintedKernel kernel_of(const RowCase& one, std::size_t k, const PrintOptions& options = {.short_indices = true}) {
+  return print_row_kernel(one.expression(), "k" + std::to_string(k) + "_kernel", options);
 }
 
-std::string row_source(const std::vector<RowCase>& cases, Dialect dialect) {
-  std::string text(shim(dialect));
-  text += as_prelude(print_prelude(dialect)) + print_row_prelude(dialect);
+std::string row_source(const std::vector<RowCase>& cases, const PrintOptions& options) {
+  std::string text(shim(Dialect::cuda));
+  text += print_prelude(Dialect::cuda) + print_row_prelude();
   for (std::size_t k = 0; k < cases.size(); ++k)
-    text += as_function(cases[k].expression(), dialect, "k" + std::to_string(k), kernel_of(cases[k], dialect, k),
-                        options_of(dialect));
+    text += as_function(cases[k].expression(), Dialect::cuda, "k" + std::to_string(k),
+                        kernel_of(cases[k], k, options), options);
   return text;
 }
 
-void check_rows(Dialect dialect) {
+void check_rows(const PrintOptions& options) {
   const std::vector<RowCase> cases = row_cases();
   const TempFolder folder;
-  const PrintedCode code(folder.path(), {row_source(cases, dialect)}, "-O1");
+  const PrintedCode code(folder.path(), {row_source(cases, options)}, "-O1");
   REQUIRE_MESSAGE(code.failure().empty(), code.failure().substr(0, 2000));
   std::mt19937_64 engine(setting("UNROLL_SEED", 1));
   std::uniform_real_distribution<double> number(-2, 2);
   std::vector<std::string> texts;
-  for (const RowCase& one : cases) texts.push_back(kernel_of(one, dialect, 0).text);
+  for (const RowCase& one : cases) texts.push_back(kernel_of(one, 0, options).text);
   std::size_t others = 0;
   for (std::size_t k = 0; k < cases.size(); ++k) {
     const auto graph = cases[k].graph();
@@ -150,7 +147,7 @@ void check_rows(Dialect dialect) {
     others += first < k;
     void* const function = code.find("k" + std::to_string(first));
     REQUIRE(function);
-    const auto sizes = packed_sizes(kernel_of(cases[k], dialect, 0).sizes, options_of(dialect), {});
+    const auto sizes = packed_sizes(kernel_of(cases[k], 0, options).sizes, options, {});
     reinterpret_cast<PrintedFunction>(function)(in.data(), out.data(), sizes.data(), leading_axes(x).elements());
     // Sums in any order: 2 u per term of values below 8, times what follows them.
     const double allowed = 0x1p-23 * 8 * 8 * static_cast<double>(3 * x[x.rank() - 1] + 8);
@@ -168,28 +165,25 @@ void check_rows(Dialect dialect) {
 
 }  // namespace
 
-TEST_CASE("row kernels printed as C++ and CUDA C++ agree with the reference") {
+TEST_CASE("row kernels printed as CUDA C++ agree with the reference") {
   if (!have(compilers().cpp, "no C++ compiler")) return;
-  check_rows(Dialect::cpp);
-  check_rows(Dialect::cuda);
+  check_rows({});
+  check_rows({.short_indices = true});
 }
 
 TEST_CASE("a row kernel has the same text for other numbers of rows, and of columns where its arrays are as large") {
   const std::vector<RowCase> cases = row_cases();
-  for (const Dialect dialect : k_dialects)
-    for (std::size_t kind = 0; kind < 4; ++kind) {
-      CAPTURE(cases[kind].text);
-      const std::string text = kernel_of(cases[12 + kind], dialect, 0).text;  // 2 x 300
-      CHECK(text == kernel_of(cases[16 + kind], dialect, 0).text);            // 6 x 300
-      const bool divides_by_columns = kind == 0 || kind == 3;  // by a constant of the expression, which is a literal
-      CHECK((text == kernel_of(cases[20 + kind], dialect, 0).text) == !divides_by_columns);  // 9 x 317
-    }
+  for (std::size_t kind = 0; kind < 4; ++kind) {
+    CAPTURE(cases[kind].text);
+    const std::string text = kernel_of(cases[12 + kind], 0).text;  // 2 x 300
+    CHECK(text == kernel_of(cases[16 + kind], 0).text);            // 6 x 300
+    const bool divides_by_columns = kind == 0 || kind == 3;  // by a constant of the expression, which is a literal
+    CHECK((text == kernel_of(cases[20 + kind], 0).text) == !divides_by_columns);  // 9 x 317
+  }
 }
 
-TEST_CASE("row kernels are printed in every dialect, and a row expression that does not fit together is refused") {
-  for (const RowCase& one : row_cases())
-    for (const Dialect dialect : k_dialects)
-      CHECK_NOTHROW(kernel_of(one, dialect, 0));
+TEST_CASE("a row expression that does not fit together is refused") {
+  for (const RowCase& one : row_cases()) CHECK_NOTHROW(kernel_of(one, 0));
   Expression e = row_cases()[2].expression();
   for (Instruction& i : e.instructions)
     if (i.op == Op::slice) i.columns = 1000;
@@ -198,20 +192,10 @@ TEST_CASE("row kernels are printed in every dialect, and a row expression that d
 
 TEST_CASE("nvcc compiles row kernels") {
   if (!have(compilers().cuda, "nvcc is absent: CUDA C++ is printed, not compiled")) return;
-  std::string text = print_prelude(Dialect::cuda) + print_row_prelude(Dialect::cuda);
+  std::string text = print_prelude(Dialect::cuda) + print_row_prelude();
   std::size_t n = 0;
   for (const RowCase& one : row_cases())
-    text += kernel_of(one, Dialect::cuda, n++).text;
+    text += kernel_of(one, n++).text;
   const std::string failure = failure_of_cuda(text);
   CHECK_MESSAGE(failure.empty(), failure.substr(0, 2000));
-}
-
-TEST_CASE("a GLSL compiler takes row kernels") {
-  if (!have(compilers().glsl, "neither glslc nor glslangValidator: GLSL is printed, not compiled")) return;
-  std::vector<std::string> sources;
-  for (const RowCase& one : row_cases())
-    sources.push_back(print_prelude(Dialect::glsl) + print_row_prelude(Dialect::glsl) +
-                      kernel_of(one, Dialect::glsl, 0).text);
-  const std::string failures = failure_of_glsl(sources);
-  CHECK_MESSAGE(failures.empty(), failures);
 }

@@ -26,10 +26,9 @@ struct Update {
   Update(Op cell, std::int64_t T, std::int64_t B, std::int64_t H) {
     Scope scope(graph, true);
     const Value x = graph.input("x", {DType::f32, {T, B, 7}}), lengths = graph.input("lengths", {DType::i32, {B}});
-    RecurrentLayerOptions options;
-    options.hidden = H;
-    options.bidirectional = true;
-    const Value loss = mean(square(recurrent_layer(scope, cell, x, options, {}, {}, lengths).y));
+    const RecurrentModelOptions options{
+        .cell = std::string(op_info(cell).name), .hidden = H, .bidirectional = true};
+    const Value loss = mean(square(recurrent_model(scope, x, options, {}, lengths).y));
     std::vector<Value> wrt;
     for (const ParameterSpec& p : scope.parameters()) wrt.push_back(graph.find_input(p.name));
     const std::vector<Value> gradients = differentiate(loss, wrt);

@@ -81,30 +81,30 @@ float leaf_value(std::int64_t leaf, std::int64_t element) {
 Tensor added(const std::vector<Tensor>& values, const std::vector<SumStep>& steps) {
   std::vector<Tensor> sums = values;
   for (const SumStep& step : steps) {
-    Tensor& left = sums[static_cast<std::size_t>(step.left)];
-    const Tensor& right = sums[static_cast<std::size_t>(step.right)];
+    Tensor& left = sums[step.left];
+    const Tensor& right = sums[step.right];
     for (std::int64_t i = 0; i < left.elements(); ++i)
       left.set(i, left.dtype() == DType::f32 ? static_cast<float>(left.at(i)) + static_cast<float>(right.at(i))
                                              : left.at(i) + right.at(i));
   }
   return sums[0];
 }
-Tensor block_value(DType dtype, const TreeBlock& block, std::int64_t n) {
+Tensor block_value(DType dtype, const PartialSum& block, std::int64_t n) {
   std::vector<Tensor> leaves;
-  std::vector<TreeBlock> blocks;
+  std::vector<PartialSum> blocks;
   for (std::int64_t leaf = block.first; leaf < block.end(); ++leaf) {
     Tensor value(Type{dtype, {n}});
     for (std::int64_t i = 0; i < n; ++i) value.set(i, leaf_value(leaf, i));
     leaves.push_back(std::move(value));
     blocks.push_back({leaf, 1});
   }
-  std::vector<int> places;
+  std::vector<std::size_t> places;
   return added(leaves, sum_halves(blocks, places));
 }
 Tensor wanted_sum(DType dtype, std::int64_t leaves, std::int64_t n) {
   std::vector<Tensor> values;
-  const std::vector<TreeBlock> roots = roots_of({0, leaves});
-  for (const TreeBlock& root : roots) values.push_back(block_value(dtype, root, n));
+  const std::vector<PartialSum> roots = partial_sums_of({0, leaves});
+  for (const PartialSum& root : roots) values.push_back(block_value(dtype, root, n));
   return added(values, sum_steps(roots));
 }
 
@@ -115,7 +115,7 @@ void check_sum(Communicator& rank, DType dtype, std::int64_t leaves, std::int64_
   Graph graph;
   std::vector<Value> blocks;
   TensorMap values;
-  std::vector<TreeBlock> own = blocks_before_last_sum(leaves_of(leaves, rank.rank(), rank.size()));
+  std::vector<PartialSum> own = partial_sums_before_last(micro_batches_of(leaves, rank.rank(), rank.size()));
   if (own.empty()) own.push_back({0, 1});  // of a rank without leaves: not added
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::string name = "block" + std::to_string(i);

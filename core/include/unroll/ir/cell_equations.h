@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 
 #include "unroll/ir/graph.h"
 
@@ -18,10 +17,9 @@ using CellHook = std::function<Value(Value)>;
 UNROLL_API Value rnn_state(Value sum, bool use_relu = false);
 
 // r = s(x_r + h_r);  z = s(x_z + h_z);  n = d(tanh(x_n + recurrent(r)));  h' = (1 - z) * n + z * h  (Cho et al. 2014)
-// x: parts r, z, n of the input matmul; gates: parts r, z of the recurrent matmul; biases included. recurrent(r) is r *
-// (U_n h + b_n) in the form of cuDNN and PyTorch, and U_n (r * h) + b_n in the original form.
-UNROLL_API Value gru_state(std::span<const Value> x, std::span<const Value> gates, Value h, const CellHook& recurrent,
-                           const CellHook& d = {});
+// x: the parts r, z, n of the input; gates: the parts r, z of the recurrent product; biases included. recurrent(r) is
+// r * (U_n h + b_n) in the form of cuDNN and PyTorch, and U_n (r * h) + b_n in the original one.
+UNROLL_API Value gru_state(ValueList x, ValueList gates, Value h, const CellHook& recurrent, const CellHook& d = {});
 
 // c' = s(f) * c + s(i) * d(tanh(g));  h' = p(s(o) * tanh(c'))
 // (Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000)
@@ -34,6 +32,6 @@ struct LstmState {
   Value h, c;
 };
 // gates i, f, g, o
-UNROLL_API LstmState lstm_state(std::span<const Value> gates, Value c, const LstmVariant& variant = {});
+UNROLL_API LstmState lstm_state(ValueList gates, Value c, const LstmVariant& variant = {});
 
 }  // namespace unroll

@@ -56,13 +56,13 @@ class UNROLL_API Graph {
   void output(std::string name, Value value);
   // Appends a node after checking the number of inputs, dtypes and shapes. Throws Error(shape|type|graph), which names
   // the op. append_one returns the only output of the node.
-  std::vector<Value> append(Op op, std::span<const Value> inputs, Attributes attributes = {},
+  std::vector<Value> append(Op op, ValueList inputs, Attributes attributes = {},
                             std::shared_ptr<const Graph> body = nullptr);
-  Value append_one(Op op, std::span<const Value> inputs, Attributes attributes = {},
+  Value append_one(Op op, ValueList inputs, Attributes attributes = {},
                    std::shared_ptr<const Graph> body = nullptr);
-  // Copies `node` of `source` with new operands; keeps its op, attributes, body and origin. Operands with the types of
-  // those in `source` are not checked again.
-  std::vector<Value> append_copy(const Graph& source, const Node& node, std::span<const Value> inputs);
+  // A copy of `node` of `source` with these operands: its op, attributes, body and origin. Operands that have the types
+  // of those in `source` are not checked again.
+  std::vector<Value> append_copy(const Graph& source, const Node& node, ValueList inputs);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -79,7 +79,7 @@ class UNROLL_API Graph {
  private:
   friend struct GraphEdit;  // core/ir/graph_edit.h: tests break graphs on purpose
   friend class OriginScope;
-  std::vector<ValueId> ids_of(Op op, std::span<const Value> inputs) const;
+  std::vector<ValueId> ids_of(Op op, ValueList inputs) const;
   std::vector<Value> append_node(Node node);
 
   std::vector<Node> nodes_;
@@ -105,7 +105,7 @@ class UNROLL_API OriginScope {
 
 // Copies the nodes of `source` that its outputs need into `target`. `inputs` replace source.inputs(), in order. Returns
 // the values that correspond to source.outputs().
-UNROLL_API std::vector<Value> inline_graph(Graph& target, const Graph& source, std::span<const Value> inputs);
+UNROLL_API std::vector<Value> inline_graph(Graph& target, const Graph& source, ValueList inputs);
 UNROLL_API std::shared_ptr<Graph> copy_graph(const Graph& source);
 
 // A stable text form; docs/conventions.md has the grammar. parse_graph(print_graph(g)) equals g. parse_graph throws

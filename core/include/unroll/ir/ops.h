@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,11 @@ UNROLL_API Value logical_not(Value a);
 UNROLL_API Value select(Value condition, Value a, Value b);
 UNROLL_API Value cast(Value x, DType dtype);  // returns x itself if it already has the dtype
 
+// a > b, a >= b, !(a == b); b8. The last is true if an operand is NaN.
+UNROLL_API Value greater(Value a, Value b);
+UNROLL_API Value greater_equal(Value a, Value b);
+UNROLL_API Value not_equal(Value a, Value b);
+
 inline Value operator+(Value a, Value b) { return add(a, b); }
 inline Value operator-(Value a, Value b) { return sub(a, b); }
 inline Value operator*(Value a, Value b) { return mul(a, b); }
@@ -48,20 +54,40 @@ inline Value operator+(double a, Value b) { return add(scalar_like(b, a), b); }
 inline Value operator-(double a, Value b) { return sub(scalar_like(b, a), b); }
 inline Value operator*(double a, Value b) { return mul(scalar_like(b, a), b); }
 inline Value operator/(double a, Value b) { return div(scalar_like(b, a), b); }
+// Comparisons element by element. == and != of Values compare handles, not elements: use equal and not_equal.
+inline Value operator<(Value a, Value b) { return less(a, b); }
+inline Value operator<=(Value a, Value b) { return less_equal(a, b); }
+inline Value operator>(Value a, Value b) { return greater(a, b); }
+inline Value operator>=(Value a, Value b) { return greater_equal(a, b); }
+inline Value operator<(Value a, double b) { return less(a, scalar_like(a, b)); }
+inline Value operator<=(Value a, double b) { return less_equal(a, scalar_like(a, b)); }
+inline Value operator>(Value a, double b) { return greater(a, scalar_like(a, b)); }
+inline Value operator>=(Value a, double b) { return greater_equal(a, scalar_like(a, b)); }
+inline Value operator<(double a, Value b) { return less(scalar_like(b, a), b); }
+inline Value operator<=(double a, Value b) { return less_equal(scalar_like(b, a), b); }
+inline Value operator>(double a, Value b) { return greater(scalar_like(b, a), b); }
+inline Value operator>=(double a, Value b) { return greater_equal(scalar_like(b, a), b); }
 
 UNROLL_API Value square(Value x);
 UNROLL_API Value relu(Value x);      // maximum(x, 0)
 UNROLL_API Value silu(Value x);      // x * sigmoid(x)
 UNROLL_API Value softplus(Value x);  // log(1 + e^x), overflow-safe
+// min(max(x, low), high). The gradient is 1 where low <= x <= high, else 0.
+UNROLL_API Value clip(Value x, double low, double high);
+// a^b with broadcasting: NaN where a < 0. At a = 0 the gradients are 0.
+UNROLL_API Value pow(Value a, Value b);
+// x^exponent. An integer exponent from -16 to 16 multiplies, for x of any sign. Other exponents: as above.
+UNROLL_API Value pow(Value x, double exponent);
 
 // movement; a negative axis counts from the end
 UNROLL_API Value reshape(Value x, Shape shape);
 UNROLL_API Value transpose(Value x, Ints permutation);
 UNROLL_API Value slice(Value x, int axis, std::int64_t start, std::int64_t size);
 UNROLL_API Value pad(Value x, int axis, std::int64_t low, std::int64_t high);
-UNROLL_API Value concat(std::span<const Value> parts, int axis);
+UNROLL_API Value concat(ValueList parts, int axis);
 UNROLL_API Value broadcast(Value x, Shape shape);
-UNROLL_API Value stack(std::span<const Value> parts);            // new axis 0
+UNROLL_API Value squeeze(Value x, int axis);                     // removes an axis of size 1
+UNROLL_API Value stack(ValueList parts);                         // new axis 0
 UNROLL_API std::vector<Value> split(Value x, int axis, int n);   // n equal parts
 UNROLL_API Value row(Value x, std::int64_t index);               // x[index], axis 0 removed
 
@@ -73,15 +99,36 @@ struct Transposed {
 UNROLL_API Value matmul(Value a, Value b, Transposed transposed = {});
 // x [..., I] times transposed weight [O, I], plus bias [O] if given -> [..., O]
 UNROLL_API Value linear(Value x, Value weight, Value bias = {});
-UNROLL_API Value reduce_sum(Value x, Ints axes, bool keep = false);
-UNROLL_API Value reduce_max(Value x, Ints axes, bool keep = false);
+// Axes of a reduction: -1, or {0, 1}. A negative axis counts from the end. By default all axes.
+class UNROLL_API Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : axes_(Ints{axis}) {}
+  Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
+  Axes(Ints axes) : axes_(std::move(axes)) {}
+  // Ascending, from 0. Throws Error(shape) from `who` on an axis outside of the rank, or given twice.
+  Ints of(int rank, std::string_view who) const;
+
+ private:
+  std::optional<Ints> axes_;
+};
+UNROLL_API Value reduce_sum(Value x, const Axes& axes, bool keep = false);  // the op; `sum` is the same function
+UNROLL_API Value reduce_max(Value x, const Axes& axes, bool keep = false);
+// With keepdims the reduced axes remain with size 1. NaN propagates. mean is of floats; a maximum or minimum over zero
+// elements throws Error(shape).
+UNROLL_API Value sum(Value x, const Axes& axes = {}, bool keepdims = false);
+UNROLL_API Value mean(Value x, const Axes& axes = {}, bool keepdims = false);
+UNROLL_API Value max(Value x, const Axes& axes = {}, bool keepdims = false);
+UNROLL_API Value min(Value x, const Axes& axes = {}, bool keepdims = false);
 UNROLL_API Value argmax(Value x, int axis);
-UNROLL_API Value sum(Value x);   // over all axes -> scalar
-UNROLL_API Value mean(Value x);  // over all axes -> scalar
-// sum(x * mask) / max(sum(mask), 1). Elements with mask 0 may be NaN. mask f32 or b8, broadcastable to x
+// Element i of the axis is the sum of elements 0 .. i, added in this order by a scan.
+UNROLL_API Value cumsum(Value x, int axis);
+// sum(x * mask) / max(sum(mask), 1) where mask is not 0; the others may be NaN. mask f32 or b8, broadcastable to x
 UNROLL_API Value masked_mean(Value x, Value mask);
 
 UNROLL_API Value gather(Value table, Value indices);
+// i32 [...] -> [..., classes]: 1 at the index, else 0; an index out of range gives zeros
+UNROLL_API Value one_hot(Value indices, std::int64_t classes, DType dtype = DType::f32);
 UNROLL_API Value scatter_add(Value indices, Value updates, std::int64_t rows);
 
 struct AttentionResult {

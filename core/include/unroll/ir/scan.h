@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "unroll/ir/graph.h"
@@ -52,12 +51,10 @@ using StepFunction = std::function<StepResult(const StepValues&)>;
 // Returns x [T,B,...] with zeros after the end of each row; lengths i32 [B]. Gradients there are zero times x, and zero
 // times NaN is NaN. Packed loops read no such rows and drop the selection. Returns x without lengths, and for integers.
 UNROLL_API Value without_padding(Value x, Value lengths);
-UNROLL_API ScanResult scan(std::span<const Value> states, std::span<const Value> sequences,
-                           std::span<const Value> constants, const StepFunction& step,
+UNROLL_API ScanResult scan(ValueList states, ValueList sequences, ValueList constants, const StepFunction& step,
                            const ScanOptions& options = {});
 // The same with an existing body graph.
-UNROLL_API std::vector<Value> scan_body(std::span<const Value> inputs, Attributes attributes,
-                                        std::shared_ptr<const Graph> body);
+UNROLL_API std::vector<Value> scan_body(ValueList inputs, Attributes attributes, std::shared_ptr<const Graph> body);
 
 // The decoded attributes of a scan node.
 struct ScanLayout {

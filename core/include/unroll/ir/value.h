@@ -4,6 +4,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 
 #include "unroll/support/types.h"
 
@@ -39,6 +41,15 @@ class UNROLL_API Value {
  private:
   Graph* graph_ = nullptr;
   ValueId id_;
+};
+
+// Values as an argument: {a, b}, a vector, an array or a span. It refers to the values and does not own them.
+class ValueList : public std::span<const Value> {
+ public:
+  using span::span;
+  ValueList() = default;
+  ValueList(std::span<const Value> values) : span(values) {}
+  ValueList(std::initializer_list<Value> values) : span(values.begin(), values.size()) {}
 };
 
 }  // namespace unroll

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +25,8 @@ class UNROLL_API Step {
   std::int64_t hidden() const { return hidden_; }
   // Returns a parameter of the layer. It is created once and shared by all steps.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
-  // Returns the sum of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias" [outputs].
-  Value affine(std::string_view name, std::span<const Value> args, std::int64_t outputs, bool bias = true);
+  // The sum over args of args[i] times parameter "<name>.weight_<i>" [outputs, width], plus "<name>.bias" [outputs].
+  Value affine(std::string_view name, ValueList args, std::int64_t outputs, bool bias = true);
   Value layer_norm(std::string_view name, Value x, double epsilon = 1e-5);  // "<name>.weight", "<name>.bias"
   // Uses the same masks in the forward and backward pass. The identity when not training or when rate is 0.
   Value dropout(Value x, double rate, DropoutMask mask = DropoutMask::step);
@@ -37,7 +36,7 @@ class UNROLL_API Step {
   Value slice_of(Value sequence);
   // Runs a step of another cell inside this one, on x [B,I] and that cell's states. Its parameters become parameters of
   // this layer.
-  CellStep run(const Cell& cell, Value x, std::span<const Value> states);
+  CellStep run(const Cell& cell, Value x, ValueList states);
 
  private:
   friend class CellRun;
@@ -62,26 +61,7 @@ struct Cell {
 // Creates the cell for a hidden size.
 using CellFactory = std::function<Cell(std::int64_t hidden)>;
 
-struct CellLayerOptions {
-  std::int64_t hidden = 0;
-  int layers = 1;
-  bool bidirectional = false;
-  double dropout = 0;  // between layers
-  DropoutMask mask = DropoutMask::step;
-  Stack stack = Stack::plain;
-  double weight_drop = 0;  // for parameters called weight_hh, as in RecurrentLayerOptions
-};
-struct CellLayerResult {
-  Value y;                    // [T, B, D*P]
-  std::vector<Value> states;  // final states, each [L*D, B, size]
-  std::vector<Value> outputs = {};  // CellStep::outputs, each [T,...]
-};
-// Stacked layers of a custom cell. Parameter names end in _l0, _l1_reverse, ... `initial`: one [L*D, B, size] per
-// state, or empty for zeros. `reset`: as for recurrent_layer.
-UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const CellLayerOptions& options,
-                                      std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
-
-// Position of a text in a file, for error messages. An empty file means that the program supplied the text.
+// Position of a text in a file, for error messages. Without a file the text came from a program.
 struct TextPlace {
   std::string file;
   int line = 0;  // from 1; 0: unknown

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "unroll/ir/ops.h"
 #include "unroll/nn/scope.h"
+#include "unroll/support/option.h"
 
 namespace unroll {
 
@@ -39,12 +41,14 @@ UNROLL_API Value dropout_layer(Scope scope, Value x, double rate, DropoutMask ma
 UNROLL_API void activation_penalties(Scope scope, Value y, double activation, double temporal, Value lengths = {});
 
 // Skip connections between recurrent layers of equal width. x is the input of a layer, H(x) its output.
-enum class Stack : std::uint8_t {
-  plain,     // no skip connection: H(x)
+enum class SkipConnection : std::uint8_t {
+  none,      // no skip connection: H(x)
   residual,  // H(x) + x (He et al. 2016, eq. 1; between recurrent layers Wu et al. 2016, eq. 6)
   highway,   // H(x) * g + x * (1 - g), g = s(W x + b) (Srivastava et al. 2015, eq. 3). Parameters:
              // "highway.weight_l0" [W,W], "highway.bias_l0" [W] (initially -1)
 };
+template <>
+inline constexpr std::string_view k_enum_words<SkipConnection> = "plain|residual|highway";
 
 // Linear-chain conditional random field over K labels (Lafferty et al. 2001). The score of labels y for a row of n
 // steps is (Lample et al. 2016, section 2.2)
@@ -64,25 +68,12 @@ UNROLL_API Value crf_decode(const Crf& crf, Value scores, Value lengths);
 // pytorch: U(-1/sqrt(H), 1/sqrt(H)) for everything. xavier: Xavier-uniform weights. orthogonal: orthogonal recurrent
 // weights, other weights as xavier. With xavier and orthogonal each gate is drawn separately and biases are zero.
 enum class RecurrentInit : std::uint8_t { pytorch, xavier, orthogonal };
-struct RecurrentLayerOptions : RecurrentOptions {
-  RecurrentInit init = RecurrentInit::pytorch;
-  double forget_bias = 0;  // lstm: added to the forget gate's block of bias_ih
-  Stack stack = Stack::plain;
-  DropoutMask mask = DropoutMask::step;  // for `dropout` and `recurrent_dropout`
-  // Recurrent dropout rate, in training. d is dropout with this rate.
-  //   mask step      gru, lstm: on the candidate state, h' = (1 - z) d(n) + z h, c' = f c + i d(g), with a new mask in
-  //                  every step (Semeniuta et al. 2016)
-  //   mask sequence  on the previous hidden state in every matmul, W_hh d(h), with one mask for all steps (Gal &
-  //                  Ghahramani 2016, eq. 7)
-  double recurrent_dropout = 0;
-  // DropConnect on weight_hh, in training: one mask for all steps and rows (Merity et al. 2017, "Regularizing and
-  // Optimizing LSTM Language Models", section 2).
-  double weight_drop = 0;
-};
-// Stacked rnn, gru or lstm layers. x [T,B,I]; h0, c0 [L*D,B,...], empty: zeros; lengths i32 [B]. reset b8 [T,B]: where
-// true, the row's states are set to zero before the step; not supported with lengths or two directions. Parameters:
-// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse".
-UNROLL_API RecurrentResult recurrent_layer(Scope scope, Op cell, Value x, const RecurrentLayerOptions& options,
-                                           Value h0 = {}, Value c0 = {}, Value lengths = {}, Value reset = {});
+template <>
+inline constexpr std::string_view k_enum_words<RecurrentInit> = "pytorch|xavier|orthogonal";
+
+// Activation function of the state of an rnn.
+enum class Nonlinearity : std::uint8_t { tanh, relu };
+template <>
+inline constexpr std::string_view k_enum_words<Nonlinearity> = "tanh|relu";
 
 }  // namespace unroll

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,26 +14,35 @@
 
 namespace unroll {
 
-// Options of a stack of recurrent layers. The rows of k_options have their ranges and config keys.
+// Options of stacked recurrent layers: of the built-in ones, of a cell in text and of a cell of your own. The rows of
+// k_options have their ranges and config keys. The op has its own options (RecurrentOptions in ir/recurrent.h), which
+// are the attributes of its node: they know no parameters, initialization or cells.
 struct RecurrentModelOptions {
-  std::string cell = "lstm";          // rnn, gru, lstm, one of cell_names(), or one of `cells`
+  std::string cell = "lstm";          // rnn, gru, lstm, one of cell_names(), or one of `cells`; cell_layer ignores it
   std::int64_t hidden = 128;
   int layers = 1;
   bool bidirectional = false;
   bool bias = true;
   double dropout = 0;                 // between layers; tasks also apply it before and after the stack
-  bool variational = false;           // see DropoutMask
-  double recurrent_dropout = 0;       // see RecurrentLayerOptions
+  bool variational = false;           // dropout and recurrent_dropout with DropoutMask::sequence, else step
+  // Recurrent dropout rate of rnn, gru and lstm, in training. d is dropout with this rate.
+  //   mask step      gru, lstm: on the candidate state, h' = (1 - z) d(n) + z h, c' = f c + i d(g), with a new mask in
+  //                  every step (Semeniuta et al. 2016)
+  //   mask sequence  on the previous hidden state in every product, W_hh d(h), with one mask for all steps (Gal &
+  //                  Ghahramani 2016, eq. 7)
+  double recurrent_dropout = 0;
+  // DropConnect on weight_hh of rnn, gru and lstm, in training: one mask for all steps and rows (Merity et al. 2017,
+  // "Regularizing and Optimizing LSTM Language Models", section 2).
   double weight_drop = 0;
   double activation_penalty = 0;      // see activation_penalties
   double temporal_penalty = 0;
-  std::string stack = "plain";
-  std::int64_t projection = 0;
-  std::string nonlinearity = "tanh";
-  bool reset_after = true;
-  bool peephole = false;
-  std::string init = "pytorch";
-  double forget_bias = 0;
+  SkipConnection skip = SkipConnection::none;
+  std::int64_t projection = 0;        // lstm: width P of the output; 0: none
+  Nonlinearity nonlinearity = Nonlinearity::tanh;
+  bool reset_after = true;            // gru, see RecurrentOptions
+  bool peephole = false;              // lstm
+  RecurrentInit init = RecurrentInit::pytorch;
+  double forget_bias = 0;             // lstm: added to the forget gate's block of bias_ih
   std::vector<TextCell> cells = {};   // override built-in cells of the same name, except rnn, gru, lstm
 
   DropoutMask mask() const { return variational ? DropoutMask::sequence : DropoutMask::step; }
@@ -51,8 +59,8 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
          "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"}),
     option<&RecurrentModelOptions::hidden>({"model.hidden", between(1, 1e6), "width H of the state"}),
     option<&RecurrentModelOptions::layers>({"model.layers", between(1, 64), "number of stacked layers L"}),
-    option<&RecurrentModelOptions::stack>(
-        {"model.stack", one_of("plain|residual|highway"),
+    option<&RecurrentModelOptions::skip>(
+        {"model.stack", one_of(k_enum_words<SkipConnection>),
          "skip connections between layers of equal width: none, residual, or highway"},
         "model.layers > 1"),
     option<&RecurrentModelOptions::bidirectional>(
@@ -60,7 +68,7 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
     option<&RecurrentModelOptions::projection>(
         {"model.projection", between(0, 1e6), "lstm: width P of the projected output; 0: no projection"}),
     option<&RecurrentModelOptions::nonlinearity>(
-        {"model.nonlinearity", one_of("tanh|relu"), "rnn: activation function of the state"}),
+        {"model.nonlinearity", one_of(k_enum_words<Nonlinearity>), "rnn: activation function of the state"}),
     option<&RecurrentModelOptions::bias>({"model.bias", any_value, "rnn, gru, lstm: use bias_ih and bias_hh"}),
     option<&RecurrentModelOptions::reset_after>(
         {"model.reset_after", any_value,
@@ -91,18 +99,29 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
          "TAR: penalty on the mean square of the change of the layer outputs between steps, in training; typical 1",
          AtResume::free, Affects::training}),
     option<&RecurrentModelOptions::init>(
-        {"model.init", one_of("pytorch|xavier|orthogonal"), "initialization of the recurrent layers", AtResume::fixed,
+        {"model.init", one_of(k_enum_words<RecurrentInit>), "initialization of the recurrent layers", AtResume::fixed,
          Affects::training}),
     option<&RecurrentModelOptions::forget_bias>(
         {"model.forget_bias", between(-10, 10), "lstm: added to the initial bias of the forget gate", AtResume::fixed,
          Affects::training}),
 };
-// Builds the stack. `initial`: one value per shape of recurrent_state_shapes, or empty for zeros. An lstm has two
-// states, h and c. Throws Error(usage) on an unknown cell, with a list of the known ones, and on options that the cell
-// does not support.
+struct CellLayerResult {
+  Value y;                    // [T, B, D*P]
+  std::vector<Value> states;  // final states, each [L*D, B, size]
+  std::vector<Value> outputs = {};  // CellStep::outputs, each [T,...]
+};
+// Stacked layers of options.cell on x [T,B,I]. `initial`: one [L*D,B,size] per shape of recurrent_state_shapes, or
+// empty for zeros; an lstm has two states, h and c. lengths i32 [B]. reset b8 [T,B]: where true, the row's states are
+// set to zero before the step; not supported with lengths or two directions. Parameters of rnn, gru and lstm:
+// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse". Throws Error(usage) on
+// an unknown cell, with a list of the known ones, and on options the cell does not support.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
-                                           std::span<const Value> initial = {}, Value lengths = {}, Value reset = {});
-// Returns the cell of such a stack, for Step::run and cell_layer. Throws as above.
+                                           ValueList initial = {}, Value lengths = {}, Value reset = {});
+// The same of a cell of your own. Parameter names end in _l0, _l1_reverse, ...
+UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x,
+                                      const RecurrentModelOptions& options, ValueList initial = {}, Value lengths = {},
+                                      Value reset = {});
+// The cell of such a stack, for Step::run and cell_layer. Errors as above.
 UNROLL_API Cell recurrent_cell(const RecurrentModelOptions& options);
 UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
 // "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names.

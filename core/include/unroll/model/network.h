@@ -50,9 +50,8 @@ UNROLL_API std::shared_ptr<const Task> make_task(Batch example, Network network,
 // once for each input shape. Use it from one thread at a time.
 class UNROLL_API Model {
  public:
-  // Parameters by PyTorch's names: load_model(path).tensors, or Trainer::parameters(). The backend must outlive the
-  // model.
-  Model(Backend& backend, Network network, TensorMap parameters);
+  // Parameters by PyTorch's names: load_model(path).tensors, or Trainer::parameters().
+  Model(BackendHandle backend, Network network, TensorMap parameters);
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;

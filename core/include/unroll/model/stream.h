@@ -31,7 +31,7 @@ struct StreamModel {
 // Returns the stream of recurrent layers; y is the output of the last layer. Throws Error(unsupported) for a
 // bidirectional model, which needs future inputs.
 UNROLL_API StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t inputs);
-UNROLL_API StreamModel cell_stream(const CellFactory& cell, const CellLayerOptions& options, std::int64_t inputs);
+UNROLL_API StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& options, std::int64_t inputs);
 
 struct StreamOptions {
   std::int64_t lanes = 1;                   // B: independent sequences that advance together
@@ -58,9 +58,10 @@ class UNROLL_API Stream {
  public:
   // Throws Error(input_file) when a parameter is missing, unused or of the wrong type; Error(unsupported) when the
   // backend does not support the weight format; Error(usage) on invalid options. Later calls do not throw unless
-  // documented. The backend must outlive the stream.
-  Stream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamOptions& options = {});
-  static Result<Stream> try_create(Backend& backend, const StreamModel& model, const TensorMap& parameters,
+  // documented.
+  Stream(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
+         const StreamOptions& options = {});
+  static Result<Stream> try_create(BackendHandle backend, const StreamModel& model, const TensorMap& parameters,
                                    const StreamOptions& options = {}) noexcept;
   ~Stream();
   Stream(Stream&&) noexcept;

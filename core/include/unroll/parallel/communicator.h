@@ -67,13 +67,13 @@ class UNROLL_API Communicator {
   bool measures_waiting_ = false;
 };
 
-// Sums the gradients of an update's micro-batches (`leaves`) over all ranks, `elements` of f32 or f64 each. The sum
+// Sums the gradients of an update's `micro_batches` over all ranks, `elements` of f32 or f64 each. The sum
 // follows a binary tree over the micro-batch indices, so it has the same bits for any number of ranks. Rank r of `size`
 // holds micro-batches [ceil(n r / size), ceil(n (r + 1) / size)) of n. A block has 2^k micro-batches and begins at a
 // multiple of 2^k. `blocks` are the sums of the fewest blocks that cover all but this rank's last micro-batch, then
 // that one. Every rank receives `result`. Each rank adds one slice, then all gather the slices: 2 log2(size) messages
 // per rank for a power of two. A rank whose micro-batches form one block sends 2 (size - 1) / size * elements.
-UNROLL_API void sum_of_leaves(Communicator& ranks, std::int64_t leaves, DType dtype, std::int64_t elements,
+UNROLL_API void sum_micro_batches(Communicator& ranks, std::int64_t micro_batches, DType dtype, std::int64_t elements,
                               std::span<const std::byte* const> blocks, std::byte* result);
 
 // Creates one communicator for each of `size` threads of this process. exchange() throws Error(peer) after `seconds`

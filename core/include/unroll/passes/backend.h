@@ -83,19 +83,23 @@ class UNROLL_API Backend {
   virtual Communicator* communicator() const { return nullptr; }  // BackendOptions::communicator, if used
 
  private:
-  friend class BackendUse;
+  friend class BackendHandle;
   std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
 };
 
-// A reference to a backend that must outlive its user, such as a Program. After the backend's destruction, get() throws
-// Error(usage). Example: Program p(graph, *make_backend("cpu")), whose backend ends with the statement.
-class UNROLL_API BackendUse {
+// The backend of a Program, Model, Stream, Trainer or predictor. From a pointer it shares ownership:
+// Program p(graph, make_backend("cpu")). From a reference it does not: the backend must outlive its users, and after
+// its destruction get() throws Error(usage). Throws Error(usage) on a null pointer.
+class UNROLL_API BackendHandle {
  public:
-  BackendUse(Backend& backend) : backend_(&backend), lifetime_(backend.lifetime_) {}
-  Backend& get(std::string_view who) const;
+  BackendHandle(Backend& backend) : backend_(&backend), lifetime_(backend.lifetime_) {}
+  BackendHandle(std::shared_ptr<Backend> backend);
+  BackendHandle(std::unique_ptr<Backend> backend) : BackendHandle(std::shared_ptr<Backend>(std::move(backend))) {}
+  Backend& get(std::string_view who) const;  // `who` names the user in the message
   bool is_over() const { return lifetime_.expired(); }
 
  private:
+  std::shared_ptr<Backend> owner_;  // null: not owned
   Backend* backend_;
   std::weak_ptr<const void> lifetime_;
 };

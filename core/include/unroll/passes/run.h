@@ -55,14 +55,15 @@ UNROLL_API std::shared_ptr<const Plan> plan(const Graph& graph, const Backend& b
 // Returns the bytes of a plan's inputs, constants, arena, and outputs with a separate buffer.
 UNROLL_API std::size_t planned_bytes(const Plan& plan);
 
-// A compiled plan. Inputs and outputs are bound by name and checked. A run after the destruction of the backend throws
-// Error(usage).
+// A compiled plan. Inputs and outputs are bound by name and checked. A backend given as a pointer lives as long as the
+// program; a run after the destruction of one given as a reference throws Error(usage).
 class UNROLL_API Program {
  public:
-  Program(const Graph& graph, Backend& backend, const PlanOptions& options = {});
+  Program(const Graph& graph, BackendHandle backend, const PlanOptions& options = {});
   Program(Program&&) noexcept = default;
   ~Program();
-  static Result<Program> try_create(const Graph& graph, Backend& backend, const PlanOptions& options = {}) noexcept;
+  static Result<Program> try_create(const Graph& graph, BackendHandle backend,
+                                    const PlanOptions& options = {}) noexcept;
 
   const Plan& plan() const { return *plan_; }
   Backend& backend() const { return backend_.get("Program"); }
@@ -79,13 +80,13 @@ class UNROLL_API Program {
   void run(const Bindings& bindings);
 
  private:
-  BackendUse backend_;
+  BackendHandle backend_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Executable> executable_;
 };
 
 // Plans, compiles and runs a graph once.
-UNROLL_API TensorMap evaluate(const Graph& graph, Backend& backend, const TensorMap& inputs,
+UNROLL_API TensorMap evaluate(const Graph& graph, BackendHandle backend, const TensorMap& inputs,
                               const PlanOptions& options = {});
 
 }  // namespace unroll

@@ -82,6 +82,7 @@ namespace detail {
 // Convert between the words of an enumeration, "none|ema|mean", and their index.
 UNROLL_API std::string word_at(std::string_view words, std::size_t index);
 UNROLL_API std::size_t index_of_word(std::string_view words, std::string_view word);
+UNROLL_API std::size_t require_word(std::string_view words, std::string_view word, std::string_view key);
 
 template <class T>
 concept HasShare = requires(T value) { value.share; };  // the source of a split: a share of the data, or a file
@@ -133,6 +134,19 @@ struct Field {
 };
 
 }  // namespace detail
+
+// The words of an enumeration in its order, as in `one_of`.
+template <class Enum>
+inline constexpr std::string_view k_enum_words = {};
+template <class Enum>
+std::string word_of(Enum value) {
+  return detail::word_at(k_enum_words<Enum>, static_cast<std::size_t>(value));
+}
+// Throws Error(usage) with the key and the known words on another word.
+template <class Enum>
+Enum from_word(std::string_view word, std::string_view key) {
+  return static_cast<Enum>(detail::require_word(k_enum_words<Enum>, word, key));
+}
 
 template <auto member>
 constexpr Option option(OptionKey key, std::string_view needs = {}) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <span>
@@ -85,16 +87,30 @@ class UNROLL_API Tensor {
   // Typed access. Throws Error(type) when T does not match the dtype.
   template <class T> std::span<T> values();
   template <class T> std::span<const T> values() const;
-  double at(std::int64_t index) const;            // element `index` in row-major order, converted to double
+  // The element at {i, j, ...}: one index per dimension. Throws Error(shape) on an index out of range, and on another
+  // number of them.
+  using Index = std::initializer_list<std::int64_t>;
+  template <class T> T& at(Index index) { return values<T>()[position(index)]; }
+  template <class T> const T& at(Index index) const { return values<T>()[position(index)]; }
+  double at(Index index) const { return at(static_cast<std::int64_t>(position(index))); }
+  void set(Index index, double value) { set(static_cast<std::int64_t>(position(index)), value); }
+  // The same by the position in row-major order, which is not checked.
+  double at(std::int64_t index) const;            // converted to double
   void set(std::int64_t index, double value);     // converted to the dtype
   Tensor cast(DType dtype) const;
   bool all_finite() const;
+  // The type and the elements with four significant digits, one row per line. Above 1,000 elements each axis shows its
+  // first and last three.
+  std::string text() const;
 
  private:
+  std::size_t position(Index index) const;  // in row-major order
   void require(DType wanted) const;
   Type type_;
   Bytes bytes_;
 };
+
+UNROLL_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);  // Tensor::text
 
 using TensorMap = std::map<std::string, Tensor>;
 

@@ -46,7 +46,7 @@ UNROLL_API DataCheck check_data(const ClassifyOptions& options, DataSource data,
 // Predicts classes of sequences with a `classify` model. Bidirectional models and every pooling are supported.
 class UNROLL_API Classifier {
  public:
-  Classifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Classifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   const std::vector<std::string>& labels() const;
   std::int64_t steps() const;  // T

@@ -49,7 +49,7 @@ UNROLL_API DataCheck check_data(const DocumentOptions& options, DataSource data,
 // Predicts labels of documents with a `document` model.
 class UNROLL_API DocumentClassifier {
  public:
-  DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  DocumentClassifier(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   struct Result {
     std::vector<ScoredLabel> labels;       // the most probable first; none for a text without words

@@ -64,6 +64,6 @@ struct Examples {
 // Returns at most `most` examples (values of each series, tokens of a sample) in data order, half of them wrong if
 // there are enough of both kinds. An empty split gives none.
 UNROLL_API Examples examples_of(const Task& task, const Metadata& metadata, const TensorMap& parameters,
-                                Backend& backend, Split split, std::size_t most);
+                                BackendHandle backend, Split split, std::size_t most);
 
 }  // namespace unroll

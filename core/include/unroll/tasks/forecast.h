@@ -92,7 +92,7 @@ UNROLL_API DataCheck check_data(const ForecastOptions& options, DataSource data,
 // Predicts the next values of S series with a `forecast` model, in the units of the columns.
 class UNROLL_API Forecaster {
  public:
-  Forecaster(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Forecaster(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   const std::vector<std::string>& columns() const;  // S names; "" for a single unnamed column
   std::int64_t horizon() const;  // forecast steps of one model run

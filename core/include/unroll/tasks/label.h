@@ -41,7 +41,7 @@ UNROLL_API DataCheck check_data(const LabelOptions& options, DataSource data, co
 // Predicts labels of the tokens of a sentence with a `label` model.
 class UNROLL_API Labeler {
  public:
-  Labeler(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Labeler(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   using Sentence = std::vector<std::string>;
   struct Result {

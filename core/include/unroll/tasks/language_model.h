@@ -75,7 +75,7 @@ UNROLL_API DataCheck check_data(const LanguageModelOptions& options, DataSource 
 // document start. If the vocabulary has neither, the first token is not scored.
 class UNROLL_API TextScorer {
  public:
-  TextScorer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  TextScorer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   struct Result {
     std::int64_t tokens = 0, unknown = 0;
@@ -108,7 +108,7 @@ struct GenerateOptions {
 // Samples text from a language model, one token at a time with carried state. `metadata` and `parameters` come from its
 // checkpoint, or from its task and trainer. `sink` receives each token. A bytes or bpe token may be part of a UTF-8
 // character.
-UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, Backend& backend,
+UNROLL_API void generate(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend,
                          const GenerateOptions& options, const std::function<void(std::string_view)>& sink);
 
 }  // namespace unroll

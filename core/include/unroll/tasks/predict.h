@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions of trained models. Each class takes the metadata and parameters of a checkpoint, or of a task and its
-// trainer, and a backend that must outlive it. Constructors throw Error(usage) when the model is of another task and
-// Error(input_file) when metadata and parameters do not match.
+// trainer, and a backend. Constructors throw Error(usage) when the model is of another task and Error(input_file) when
+// metadata and parameters do not match.
 //
 // `predict` takes many inputs and returns one result per input, in the same order. Inputs of similar length run
 // together in one batch; a result equals that of the input alone, within rounding. One program is compiled per padded
@@ -48,7 +48,7 @@ class UNROLL_API Predictor {
 };
 // Creates the predictor for the task in the metadata. Throws Error(input_file) when the task is unknown.
 UNROLL_API std::unique_ptr<Predictor> make_predictor(const Metadata& metadata, const TensorMap& parameters,
-                                                     Backend& backend);
+                                                     BackendHandle backend);
 
 // Returns the input and output forms by task: "classify" and "rows of numbers -> lists of (label, probability)".
 UNROLL_API std::vector<std::pair<std::string, std::string>> prediction_forms();

@@ -38,7 +38,7 @@ UNROLL_API DataCheck check_data(const RegressOptions& options, DataSource data, 
 // Predicts numbers for rows with a `regress` model.
 class UNROLL_API Regressor {
  public:
-  Regressor(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Regressor(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   const std::vector<std::string>& targets() const;  // K column names
   using Row = std::vector<double>;  // as for Classifier

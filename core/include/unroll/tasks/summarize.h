@@ -71,7 +71,7 @@ UNROLL_API DataCheck check_data(const SummarizeOptions& options, DataSource data
 // is never written.
 class UNROLL_API Summarizer {
  public:
-  Summarizer(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Summarizer(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   using Summary = ScoredText;
   struct Result {

@@ -40,7 +40,7 @@ UNROLL_API DataCheck check_data(const TranslateOptions& options, DataSource data
 // outside the target vocabulary can be copied.
 class UNROLL_API Translator {
  public:
-  Translator(const Metadata& metadata, const TensorMap& parameters, Backend& backend);
+  Translator(const Metadata& metadata, const TensorMap& parameters, BackendHandle backend);
 
   struct Result {
     std::string text;                      // the best text

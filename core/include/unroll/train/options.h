@@ -197,8 +197,8 @@ struct TrainerOptions {
   std::int64_t checkpoint_every = 100;
   std::int64_t keep = 0;
   std::int64_t log_every = 10;
-  std::int64_t watch_every = 0;  // interval of parameter and loop statistics (Watch); 0: off, without cost
-  // If > 0, fit() first measures at least one trial update, then undoes it.
+  std::int64_t watch_every = 0;  // statistics of parameters and loops (TrainingStatistics); 0: at no cost
+  // If > 0, fit() first measures trial updates (one at least), then undoes them.
   double estimate_seconds = 0;
   std::function<void(const RunEstimate&)> estimated;  // called before the first update
   // Maximum bytes of the whole run; 0: the memory of the device, or the free memory of the host. fit() checks it before

@@ -41,18 +41,18 @@ struct WorkStage {
 using StageReport = std::function<void(const WorkStage&)>;
 
 // Training statistics of one update. A second executable computes them and changes nothing.
-struct ParameterWatch {
+struct ParameterStatistics {
   double gradient_norm;  // before clipping
   double update_ratio;   // norm of the change / norm of the parameter; about 1e-3 is normal
 };
-struct LoopWatch {
+struct LoopStatistics {
   double saturated;  // share of gates outside [0.1, 0.9] and of tanh outputs outside [-0.9, 0.9]
   double dead;       // share of tanh and relu units stuck at one end of their range in every step and row
 };
-struct Watch {
+struct TrainingStatistics {
   std::int64_t update = 0;
-  std::map<std::string, ParameterWatch> parameters;  // by parameter name; frozen ones are left out
-  std::map<std::string, LoopWatch> loops;            // recurrent layers by direction: "l0", "encoder.l1_reverse"
+  std::map<std::string, ParameterStatistics> parameters;  // by parameter name; frozen ones are left out
+  std::map<std::string, LoopStatistics> loops;       // recurrent layers by direction: "l0", "encoder.l1_reverse"
 };
 // A symptom of a run with its evidence and remedies, reported once (table in docs/training.md).
 struct Advice {
@@ -75,7 +75,7 @@ struct Progress {
   std::map<std::string, double> validation_metrics;
   bool best = false;
   std::int64_t skipped_updates = 0;
-  std::optional<Watch> watch;  // the latest since the last report
+  std::optional<TrainingStatistics> statistics;  // the latest since the last report
   std::vector<Advice> advice;  // usually empty
 };
 struct TrainResult {

@@ -31,9 +31,8 @@ UNROLL_API Result<TensorFile> try_load_model(const std::string& path, Vfs& vfs =
 
 class UNROLL_API Trainer {
  public:
-  // The backend must outlive the trainer.
-  Trainer(std::shared_ptr<const Task> task, Backend& backend, TrainerOptions options);
-  static Result<Trainer> try_create(std::shared_ptr<const Task> task, Backend& backend,
+  Trainer(std::shared_ptr<const Task> task, BackendHandle backend, TrainerOptions options);
+  static Result<Trainer> try_create(std::shared_ptr<const Task> task, BackendHandle backend,
                                     TrainerOptions options) noexcept;
 
   // Trains until max_updates, a limit, or until stop() returns true; stop() is called between updates. Saves, then
@@ -68,6 +67,7 @@ class UNROLL_API Trainer {
 
  private:
   struct State;
+  State& state() const;  // throws Error(usage) after the end of the backend
   HiddenState<State> state_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run will take, before it begins.
+// Estimates the time and memory of a run before it begins.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct Trial {
   int prefetch = 0;
   double seconds = 0;                     // at most
 };
-// What lies between the programs that the trial met and those of all batches, each shape being one.
+// Programs that the run will need besides those of the trial: one for each further shape of batch.
 struct FurtherPrograms {
   std::size_t n = 0, bytes = 0;
-  std::size_t arena = 0;  // what the largest of all will need, where all take turns in one
-  std::size_t plan_bytes = 0;  // what the process holds for the plan of each
+  std::size_t arena = 0;  // needed by the largest of all, if all take turns in one
+  std::size_t plan_bytes = 0;  // held by the process for the plan of each
 };
 // Fills update_seconds, validation_seconds and compile_seconds. Programs are compiled on the way, which is not counted.
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate);
 
-// Adds to the parts what those programs need, which must fit too, and what the process holds besides all of them: code,
-// data, plans, and what it once came to hold. `before` the model was made it held so much.
+// Adds the memory of those programs to the parts, which must fit too, and the rest of the process: code, data, plans.
+// `before`: resident bytes before the model was made.
 void add_rest(RunEstimate& estimate, const FurtherPrograms& further, const DeviceModel& model, std::size_t before);
 
 }  // namespace unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/device/estimate.h"
+#include "core/train/loop/estimate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include "core/support/machine_memory.h"
 #include "core/support/median.h"
 #include "core/train/device/memory_limit.h"
-#include "core/train/device/prefetch.h"
+#include "core/train/loop/prefetch.h"
 
 namespace unroll {
 
@@ -59,9 +59,9 @@ struct Kind {
   double settle_seconds = 0;            // of one: what its first runs take more than later ones
 
   // Sizes as they are now. A difference of two moments says nothing: workspaces shrink as schedules are chosen.
-  void measure(const std::vector<DeviceModel::ProgramInfo>& programs, bool one_arena) {
+  void measure(const std::vector<ProgramInfo>& programs, bool one_arena) {
     bytes = arenas = arena = 0;
-    for (const DeviceModel::ProgramInfo& program : programs) {
+    for (const ProgramInfo& program : programs) {
       if (!met.elements.contains(program.shapes)) continue;
       bytes += program.bytes - (one_arena ? 0 : program.arena);
       if (one_arena) arena = std::max(arena, program.arena);
@@ -106,27 +106,27 @@ class Timings {
   int n_settled_ = 0, n_unsettled_ = 0;
 };
 
-bool are_settled(const std::vector<DeviceModel::ProgramInfo>& programs, const Census& used) {
-  return std::all_of(programs.begin(), programs.end(), [&](const DeviceModel::ProgramInfo& program) {
+bool are_settled(const std::vector<ProgramInfo>& programs, const Census& used) {
+  return std::all_of(programs.begin(), programs.end(), [&](const ProgramInfo& program) {
     return program.settled || !used.elements.contains(program.shapes);
   });
 }
 
-// Of the host's memory.
+// Bytes of the host's memory that the model's parts account for.
 std::size_t known_bytes(const DeviceModel& model) {
   std::size_t bytes = 0;
-  if (model.on_device()) return bytes;
+  if (model.programs().on_device()) return bytes;
   for (const RunEstimate::Part& part : model.memory(/*waiting=*/0)) bytes += part.bytes;
   return bytes;
 }
 
-// What the process holds besides these.
+// The resident memory of the process besides these bytes.
 std::size_t memory_beside(std::size_t bytes) {
   const std::size_t now = resident_memory();
   return now > bytes ? now - bytes : 0;
 }
 
-// What the process holds for the plan of a program, besides what the model holds. The first program does not count: it
+// Memory of the process for the plan of a program, besides the model's own. The first program does not count: it
 // brings threads and pages of code, too.
 class PlanMemory {
  public:
@@ -180,7 +180,7 @@ class Trials {
       try_update(update, prefetch);
     }
     if (times_.empty()) times_ = first_times_;  // the trial was too short for more
-    training_.measure(model_.update_programs(), model_.one_arena());
+    training_.measure(model_.programs().updates(), model_.programs().one_arena());
     const std::size_t shapes = std::max<std::size_t>(training_.met.elements.size(), 1);
     training_.settle_seconds = times_.settle_seconds() / static_cast<double>(shapes);
   }
@@ -196,13 +196,13 @@ class Trials {
       first = first || !training_.met.elements.contains(shapes_of(batch));
       training_.met.add(batch);
     }
-    const std::size_t programs = model_.n_programs();
-    const bool settled = are_settled(model_.update_programs(), these);
+    const std::size_t programs = model_.programs().size();
+    const bool settled = are_settled(model_.programs().updates(), these);
     const std::size_t beside = memory_beside(known_bytes(model_));
     start = Clock::now();
     model_.update(now, trial_.inputs(update));
     model_.totals();  // waits for the device
-    const bool compiled = model_.n_programs() != programs;
+    const bool compiled = model_.programs().size() != programs;
     if (compiled) training_.compile_seconds.push_back(seconds_since(start));
     seconds += seconds_since(start);
     if (compiled && programs > 0) plans_.add(beside, model_);
@@ -242,7 +242,7 @@ class Trials {
     const std::int64_t middle = trial_.validation_batches / 2;
     const auto evaluate = [&] {
       const auto start = Clock::now();
-      model_.evaluate(Split::validation, 1, middle);
+      model_.evaluator().evaluate(Split::validation, 1, middle);
       return seconds_since(start);
     };
     const std::size_t beside = memory_beside(known_bytes(model_));
@@ -252,13 +252,13 @@ class Trials {
     Timings times;
     auto start = Clock::now();
     while (trial_.decided(times.empty() || (!times.enough() && seconds_since(start) < allowed_ / 2))) {
-      const bool settled = are_settled(model_.evaluation_programs(), validation_.met);
+      const bool settled = are_settled(model_.programs().evaluations(), validation_.met);
       times.add(evaluate(), validation_.met.all, settled);
     }
     const double one = times.per_unit() * validation_.met.all;
     validation_.compile_seconds.push_back(std::max(first - one, 0.0));
     validation_.settle_seconds = times.settle_seconds();
-    validation_.measure(model_.evaluation_programs(), model_.one_arena());
+    validation_.measure(model_.programs().evaluations(), model_.programs().one_arena());
     start = Clock::now();
     std::int64_t batches = 0;
     while (batches < trial_.validation_batches && (batches == 0 || seconds_since(start) < allowed_ / 2))
@@ -284,9 +284,9 @@ class Trials {
 }  // namespace
 
 FurtherPrograms try_updates(DeviceModel& model, const Task& task, const Trial& trial, RunEstimate& estimate) {
-  const DeviceModel::Snapshot before = model.snapshot();
+  const ModelTensors::Snapshot before = model.tensors().snapshot();
   const FurtherPrograms further = Trials(model, task, trial, estimate).all();
-  model.restore(before);
+  model.tensors().restore(before);
   return further;
 }
 
@@ -296,7 +296,7 @@ void add_rest(RunEstimate& e, const FurtherPrograms& further, const DeviceModel&
     if (part.name == "arena") part.bytes = std::max(part.bytes, further.arena);
   const std::size_t beside = std::max(memory_beside(known), before);
   e.memory.push_back({"further shapes", further.bytes + (e.on_device ? 0 : plans)});
-  require_memory(e, model.machine_memory());
+  require_memory(e, model.programs().memory());
   if (e.on_device) {
     e.process_bytes = std::max(beside + plans, peak_resident_memory());
     return;

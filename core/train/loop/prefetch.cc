@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/device/prefetch.h"
+#include "core/train/loop/prefetch.h"
 
 #include <chrono>
+#include <iterator>
 
 namespace unroll {
 
 Prefetch::Prefetch(Make make, int depth, std::int64_t last)
-    : make_(std::move(make)), depth_(static_cast<std::size_t>(depth)), last_(last),
+    : make_(std::move(make)), depth_(depth), last_(last),
       ahead_(depth > 0 ? std::make_unique<Ahead>() : nullptr) {
   if (ahead_) ahead_->thread = std::thread([this] { work(); });
 }
@@ -37,7 +38,7 @@ void Prefetch::work() {
   Ahead& a = *ahead_;
   std::unique_lock lock(a.mutex);
   while (true) {
-    a.changed.wait(lock, [&] { return a.stop || (a.expected > 0 && a.next <= last_ && a.ready.size() < depth_); });
+    a.changed.wait(lock, [&] { return a.stop || (a.expected > 0 && a.next <= last_ && std::ssize(a.ready) < depth_); });
     if (a.stop) return;
     const std::int64_t update = a.next++, round = a.round;
     lock.unlock();

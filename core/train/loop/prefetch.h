@@ -36,7 +36,7 @@ class Prefetch {
     std::vector<Batch> batches;
     std::exception_ptr error;
   };
-  // What take() and the thread share.
+  // Shared by take() and the thread.
   struct Ahead {
     std::mutex mutex;  // of all below
     std::condition_variable changed;
@@ -51,7 +51,7 @@ class Prefetch {
   Made made(std::int64_t update) const;
 
   Make make_;
-  std::size_t depth_;
+  int depth_;
   std::int64_t last_;
   double waited_ = 0;
   const OfThisProcess process_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures all operations of a backend, for `unroll profile`.
+// Records the plans that a backend compiles, and measures its runs and transfers, for --explain and `unroll profile`.
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,20 @@
 
 namespace unroll::cli {
 
-class TimedBackend : public ForwardingBackend {
+// A compiled plan, and its runs since mark().
+struct ProfiledPlan {
+  std::shared_ptr<const Plan> plan;
+  std::int64_t runs = 0;
+  double milliseconds = 0;        // per run, from call to completion
+  std::vector<ReportLine> lines;  // milliseconds per run, like predicted_ms
+};
+
+class ProfilingBackend : public ForwardingBackend {
  public:
   using Clock = std::chrono::steady_clock;
   struct Span {
     std::string name;
     Clock::time_point begin, end;
-  };
-  // One executable, since mark().
-  struct Ran {
-    std::shared_ptr<const Plan> plan;
-    std::int64_t runs = 0;
-    double seconds = 0;
-    std::vector<ReportLine> lines;  // milliseconds of these runs
   };
 
   using ForwardingBackend::ForwardingBackend;
@@ -32,8 +33,9 @@ class TimedBackend : public ForwardingBackend {
   std::unique_ptr<Executable> compile(std::shared_ptr<const Plan> plan) override;
   void wait() override;
 
-  void mark();  // counts from here on
-  std::vector<Ran> ran() const;                            // runs since mark(), in order of compilation
+  // Restarts counting, to exclude tuning in first runs and cold caches.
+  void mark();
+  std::vector<ProfiledPlan> plans() const;                 // in the order of compilation
   double transfer_seconds() const { return transfers_; }   // uploads and downloads since mark()
   // Adds the time from `begin` to the next call, when a trainer continues with a batch, to the seconds below. Exchanges
   // of several ranks in between count as exchanges.
@@ -49,13 +51,7 @@ class TimedBackend : public ForwardingBackend {
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
-  struct Compiled {
-    std::shared_ptr<const Plan> plan;
-    const Executable* live = nullptr;
-    std::vector<ReportLine> marked;  // the report at the mark
-    std::int64_t runs = 0;
-    double seconds = 0;
-  };
+  struct Compiled;
   template <class F>
   double timed(const char* name, F&& call);
   double exchanged() const;  // seconds so far
