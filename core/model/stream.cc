@@ -8,6 +8,7 @@
 
 #include "core/model/step_graph.h"
 #include "core/nn/index_limits.h"
+#include "core/support/process/abandoned.h"
 #include "core/support/tensor_role.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
@@ -144,7 +145,7 @@ Result<Stream> Stream::try_create(BackendHandle backend, const StreamModel& mode
 }
 
 Stream::~Stream() {
-  if (model_ && model_->use.is_over()) (void)run_.release();  // destructors may use the backend
+  if (model_ && model_->use.is_over()) abandon(run_.release());
 }
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;

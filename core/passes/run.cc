@@ -6,6 +6,7 @@
 
 #include "core/ir/input_range.h"
 #include "core/support/interruption.h"
+#include "core/support/process/abandoned.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
@@ -97,7 +98,7 @@ Program::Program(const Graph& graph, BackendHandle backend, const PlanOptions& o
       executable_(backend_.get(k_who).compile(plan_)) {}
 
 Program::~Program() {
-  if (backend_.is_over()) (void)executable_.release();  // its destructor may use the backend
+  if (backend_.is_over()) abandon(executable_.release());
 }
 
 Result<std::unique_ptr<Backend>> try_make_backend(const std::string& name, const BackendOptions& options) noexcept {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/support/process/abandoned.h"
 #include "core/support/process/forked.h"
 #include "core/support/sum_tree.h"
 #include "core/support/text/counted.h"
@@ -168,9 +169,13 @@ void Trainer::State::roll_back(std::int64_t from) {
 }
 
 Trainer::Trainer(std::shared_ptr<const Task> task, BackendHandle backend, TrainerOptions options)
-    // The parts of the state may use the backend when they end: without a backend they are left.
     : state_(new State(std::move(task), std::move(backend), std::move(options)),
-             {[](State* state) { if (!state->backend.is_over()) delete state; }}) {}
+             {[](State* state) {
+               if (state->backend.is_over())
+                 abandon(state);
+               else
+                 delete state;
+             }}) {}
 Trainer::State& Trainer::state() const {
   state_->backend.get("trainer");
   return *state_;
