@@ -77,11 +77,12 @@ Value softplus(Value x) { return relu(x) + log1p(exp(neg(abs(x)))); }
 Value clip(Value x, double low, double high) {
   return minimum(scalar_like(x, high), maximum(scalar_like(x, low), x));
 }
-// log(0) and its slope are infinite, and zero times infinity is NaN: a base of 0 takes no part in the product.
+// log(0) and its slope are infinite, and zero times infinity is NaN: a base of 0 takes no part in the product. A power
+// that is NaN gives NaN there, too.
 Value pow(Value a, Value b) {
   const Value is_zero = equal(a, scalar_like(a, 0)), zero = scalar_like(b, 0), one = scalar_like(b, 1);
   const Value of_zero = select(b < 0, scalar_like(b, std::numeric_limits<double>::infinity()),
-                               select(equal(b, zero), one, zero));
+                               select(equal(b, zero), one, select(greater(b, zero), zero, b)));
   return select(is_zero, of_zero, exp(b * log(select(is_zero, one, a))));
 }
 Value pow(Value x, double exponent) {

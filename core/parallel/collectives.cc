@@ -57,7 +57,7 @@ void exchange_pieces(Communicator& ranks, const Piece& piece) {
 std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte> mine) {
   const auto n = static_cast<std::size_t>(ranks.size());
   std::vector<std::uint64_t> sizes(n, 0);
-  sizes.begin()[ranks.rank()] = mine.size();
+  sizes[ranks.rank()] = mine.size();
   for_each_level(ranks, [&](int stride, const std::vector<int>& partners) {
     std::vector<Outgoing> out;
     std::vector<Incoming> in;
@@ -74,8 +74,8 @@ std::vector<ByteList> all_gather(Communicator& ranks, std::span<const std::byte>
   });
   std::vector<ByteList> all(n);
   for (std::size_t r = 0; r < n; ++r) all[r].resize(sizes[r]);
-  std::ranges::copy(mine, all.begin()[ranks.rank()].begin());
-  exchange_pieces(ranks, [&](int r) { return std::span(all.begin()[r]); });
+  std::ranges::copy(mine, all[ranks.rank()].begin());
+  exchange_pieces(ranks, [&](int r) { return std::span(all[r]); });
   return all;
 }
 

@@ -93,7 +93,7 @@ seed = 5
 
 
 def ablation_file_refused(folder):
-    """a ablation.json that cannot be written is exit code 6, and the table and the runs are there all the same"""
+    """an ablation.json that cannot be written is exit code 6, and the table and the runs are there all the same"""
     out = folder / "out"
     command = [UNROLL, "ablation", config(folder), "hidden=8", "--out", out, *map(str, ONE_UPDATE), "--seeds", "1",
                "--set", "model.hidden=16", "--json"]

@@ -76,7 +76,7 @@ def command_help(folder):
                 assert not re.search(r"default: (none)?\]$", row), f"{name}: this default says nothing: {row}"
                 assert option.split()[-1] in NO_DEFAULT or re.search(r"\[.*(default: \S|required).*\]$", row), \
                     f"{name}: {row}"
-    assert ok("ablation", "--help").out == ok("ablate", "--help").out == ok("ablation", "--help").out
+    assert ok("ablation", "--help").out == ok("ablate", "--help").out == ok("lever", "--help").out
 
 
 def width(folder):

@@ -92,6 +92,10 @@ TEST_CASE("pow, clip, cumsum, one_hot, squeeze, and concat of a list") {
   CHECK(of_matrix([](Value x) { return pow(x, 0); }) == Got{shape, {1, 1, 1, 1, 1, 1}});
   CHECK(of_matrix([](Value x) { return pow(x, -2); }) == Got{shape, {1.0 / 9, 1, 0.25, inf, 1.0 / 25, 1.0 / 16}});
   CHECK(of_matrix([](Value x) { return pow(scalar_like(x, 0), x); }) == Got{shape, {0, inf, 0, 1, 0, inf}});
+  for (const double zero_to_nan : of_matrix([](Value x) {
+         return pow(scalar_like(x, 0), x * std::numeric_limits<double>::quiet_NaN());
+       }).values)
+    CHECK(std::isnan(zero_to_nan));
   CHECK(of_matrix([](Value x) { return clip(x, -1, 2); }) == Got{shape, {2, -1, 2, 0, 2, -1}});
   CHECK(of_matrix([](Value x) { return cumsum(x, -1); }) == Got{shape, {3, 2, 4, 0, 5, 1}});
   CHECK(of_matrix([](Value x) { return cumsum(x, 0); }, DType::i32) == Got{shape, {3, -1, 2, 3, 4, -2}});

@@ -65,9 +65,9 @@ class EvaluationOrder {
   std::int64_t n_shares() const { return std::ssize(begins_) - 1; }
   MicroBatches share(int rank, int ranks) const {
     const MicroBatches own = micro_batches_of(n_shares(), rank, ranks);
-    return {begins_.begin()[own.begin], begins_.begin()[own.end]};
+    return {begins_[own.begin], begins_[own.end]};
   }
-  std::int64_t batch(std::int64_t at) const { return batches_.begin()[at]; }
+  std::int64_t batch(std::int64_t at) const { return batches_[at]; }
   // Equally long reports in this order, in the order of the batches.
   std::vector<float> by_index(const std::vector<float>& reports) const {
     std::vector<float> sorted(reports.size());

@@ -28,7 +28,7 @@ std::size_t saved_values_bytes(const Plan& plan) {
     const bool reverse = scan_layout(node).reverse;
     for (const ValueId id : node.inputs)
       if (is_scan(id.node) && scan_layout(graph.node(id.node)).reverse != reverse &&
-          plan.storage.begin()[id.node].begin()[id.output].place == Storage::Place::arena)
+          plan.storage[id.node][id.output].place == Storage::Place::arena)
         saved.insert(id);
   }
   std::size_t bytes = 0;

@@ -21,7 +21,7 @@ SeenValue outside(SeenValue seen) {
   while (seen.inside->around && seen.inside->graph.node(seen.id.node).op == Op::input) {
     const auto inputs = seen.inside->graph.inputs();
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const NamedValue& i) { return i.value == seen.id; });
-    seen = {seen.inside->around, seen.inside->loop->inputs.begin()[at - inputs.begin()]};
+    seen = {seen.inside->around, seen.inside->loop->inputs[at - inputs.begin()]};
   }
   return seen;
 }

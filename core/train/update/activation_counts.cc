@@ -63,7 +63,7 @@ std::shared_ptr<const Graph> counting_body(const Graph& body, const std::vector<
   const std::vector<Value> outputs = inline_graph(*counting, *extended, inputs);
   const std::size_t n = body.outputs().size();
   for (std::size_t i = 0; i < n; ++i) counting->output(body.outputs()[i].name, outputs[i]);
-  const Value live = live_input < 0 ? Value() : inputs.begin()[live_input];
+  const Value live = live_input < 0 ? Value() : inputs[live_input];
   for (std::size_t k = 0; k < activations.size(); ++k) {
     const Value y = outputs[n + k];
     const std::string name = "count." + std::to_string(k);

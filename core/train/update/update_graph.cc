@@ -201,7 +201,7 @@ UpdateGradient total_gradient(TrainedTask& t, const UpdateShare& share) {
   for (const SumPart& part : accumulation.parts()) totals.push_back(accumulation.total(part));
   const std::int64_t n_sums = t.sums.shape()[0];
   const auto has_sums = std::ranges::find_if(accumulation.parts(), &SumPart::has_sums);
-  const Value first = totals.begin()[has_sums - accumulation.parts().begin()];
+  const Value first = totals[has_sums - accumulation.parts().begin()];
   const Value sums = slice(first, 0, 0, n_sums), asked = slice(first, 0, n_sums, 1);
   if (share.ranks > 1) t.buffers.write(k_asked, asked);
   const std::vector<Value> weights = weights_of_terms(t, sums);

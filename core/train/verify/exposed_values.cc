@@ -43,7 +43,7 @@ class Exposing {
 
  private:
   Value at(const ValueId& id) const {
-    return values_[id.node].begin()[id.output];
+    return values_[id.node][id.output];
   }
   // v [...] as [B,...]. It must be made of something that has rows, because a packed loop's step has only some of them.
   Value in_each_row(Value v) const {

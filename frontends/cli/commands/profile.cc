@@ -101,7 +101,7 @@ std::vector<Exchanges> of_all_ranks(Communicator& ranks, const Exchanges& own) {
   std::vector<Communicator::Incoming> in;
   if (ranks.rank() != 0) out.push_back({0, std::as_bytes(std::span(&own, 1))});
   for (int r = 1; r < ranks.size() && ranks.rank() == 0; ++r)
-    in.push_back({r, std::as_writable_bytes(std::span(&all.begin()[r], 1))});
+    in.push_back({r, std::as_writable_bytes(std::span(&all[r], 1))});
   ranks.exchange(out, in);
   return all;
 }
