@@ -99,7 +99,7 @@ struct Transposed {
 UNROLL_API Value matmul(Value a, Value b, Transposed transposed = {});
 // x [..., I] times transposed weight [O, I], plus bias [O] if given -> [..., O]
 UNROLL_API Value linear(Value x, Value weight, Value bias = {});
-// Axes of a reduction: -1, or {0, 1}. A negative axis counts from the end. By default all axes.
+// Axes of a reduction: -1, or {0, 1}. A negative axis counts from the end. By default, and from {}, all axes.
 class UNROLL_API Axes {
  public:
   Axes() = default;
