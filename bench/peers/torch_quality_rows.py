@@ -142,7 +142,7 @@ class Forecast(Shuffled):
     """S series, H values ahead of a window of W values."""
     def __init__(self, config, path):
         data, model = config["data"], config["model"]
-        self.W, self.H, self.first = data["window"], data["horizon"], int(data["difference"])
+        self.W, self.H, self.first = data["window"], data["horizon"], int(data["difference"] == "first")
         raw = self.columns(path, data)                                       # [n,S], NaN where missing
         self.known, self.level = ~np.isnan(raw), self.filled(raw)
         n = len(raw)

@@ -132,7 +132,8 @@ std::vector<double> draw_block(Draws& draws, const Block& block, const Initializ
   const auto symmetric = [&](std::int64_t e) { return draws.symmetric(e); };
   const auto normal = [&](std::int64_t e) { return normal_quantile(draws.open_unit(e)); };
   switch (how.kind) {
-    case Kind::constant: break;
+    case Kind::constant:
+    case Kind::given: break;
     case Kind::uniform: fill(how.scale, symmetric); break;
     case Kind::normal: fill(how.scale, normal); break;
     case Kind::xavier_uniform: fill(how.scale * std::sqrt(6 / fans), symmetric); break;
@@ -145,8 +146,20 @@ std::vector<double> draw_block(Draws& draws, const Block& block, const Initializ
   return values;
 }
 
+Tensor given_parameter(const ParameterSpec& spec) {
+  const Tensor& values = *spec.initializer.values;
+  if (values.shape() != spec.type.shape)
+    throw Error(ErrorKind::shape, "initialize",
+                "the values of '" + spec.name + "' have shape " + values.shape().text() + "; it is " +
+                    spec.type.shape.text());
+  Tensor tensor(spec.type);
+  for (std::int64_t i = 0; i < values.elements(); ++i) tensor.set(i, values.at(i));
+  return tensor;
+}
+
 Tensor draw_parameter(const ParameterSpec& spec, std::uint64_t seed) {
   const Initializer& how = spec.initializer;
+  if (how.kind == Initializer::Kind::given) return given_parameter(spec);
   const Shape& shape = spec.type.shape;
   const std::int64_t rows = shape.rank() > 0 ? shape[0] : 1;
   if (how.blocks < 1 || rows % how.blocks != 0)

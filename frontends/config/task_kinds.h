@@ -78,7 +78,7 @@ struct TaskRow {
   const char* title;      // "Labels for tokens"
   const char* loss;       // title of an axis: "Loss (nats per token)"
   std::array<MainMetric, 2> metrics;  // the first one that a run has
-  std::array<TaskDefault, 4> defaults;
+  std::array<TaskDefault, 5> defaults;
   SampleData sample;
   std::shared_ptr<const Task> (*make)(const Config&, const DataPlace&, const Metadata& fitted);
   DataCheck (*check)(const Config&, const DataPlace&);

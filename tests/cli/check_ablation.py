@@ -63,32 +63,36 @@ kind = "forecast"
 [data]
 path = "walk.csv"
 window = 4
+horizon = 1
 period = 1
+difference = "none"
+scale = "series"
 [model]
 hidden = 8
+autoregression = false
 [train]
 lr = 0.01
 seed = 5
 """)
     out = folder / "out"
     common = [*ONE_UPDATE, "--threads", 1]
-    report = ok("ablation", source, "difference=true", "period=7", "horizon=2", "--json", "--out", out, "--seeds", 2,
+    report = ok("ablation", source, "difference=first", "period=7", "horizon=2", "--json", "--out", out, "--seeds", 2,
                 *common).json()
     rows = {row["name"]: row for row in report["variants"]}
-    base, change = rows["baseline"], rows["difference=true"]
+    base, change = rows["baseline"], rows["difference=first"]
     assert report["metric"] == "mae" and not report["higher_is_better"], report["metric"]
     assert change["loss_at_items"]["mean"] > base["loss_at_items"]["mean"], (base, change)
     assert change["metric_at_items"]["mean"] < base["metric_at_items"]["mean"], (base, change)
     assert "better at equal time" in change["verdict"] and "worse" not in change["verdict"], change["verdict"]
     assert rows["horizon=2"]["verdict"] == "not compared: data.horizon changes what is predicted", rows["horizon=2"]
-    assert {path.name for path in (out / "difference=true").glob("seed-*")} == {"seed-5", "seed-6"}
+    assert {path.name for path in (out / "difference=first").glob("seed-*")} == {"seed-5", "seed-6"}
     for name in rows:
         found = ok("eval", out / name / "seed-6", "--json").json()
         assert "mae" in json.dumps(found), found
         text = (out / name / "seed-6/config.toml").read_text()
         assert "seed = 6 " in text and 'schedule = "constant"' in text, text
-    assert "difference = true" in (out / "difference=true/seed-5/config.toml").read_text()
-    table = ok("ablation", source, "difference=true", "--seeds", 1, *common).out
+    assert 'difference = "first"' in (out / "difference=first/seed-5/config.toml").read_text()
+    table = ok("ablation", source, "difference=first", "--seeds", 1, *common).out
     assert "mase at equal time" in table and "lower is better" in table, table
 
 

@@ -216,15 +216,21 @@ def forecasts(folder):
     ok("new", "forecast", folder / "demo", "--data", series("all.csv", 200))
     run = folder / "run"
     ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 30, "--set", "data.window=14", "--set",
-       "data.horizon=3", "--set", "data.period=7", "--set", "data.test=0.2", "--set", "data.difference=true", "--set",
+       "data.horizon=3", "--set", "data.period=7", "--set", "data.test=0.2", "--set", "data.difference=first", "--set",
        "data.missing=previous", *SMALL)
     errors = []
     for begin in range(160, 198):
         rows = table(ok("predict", run, "--input", series("part.csv", begin)).out)
         assert [row["day"] for row in rows] == [str(day) for day in days[begin:begin + 3]], rows
         errors += [abs(float(row["sales"]) - level[begin + h]) for h, row in enumerate(rows)]
-    mae = ok("eval", run, "--json").json()["metrics"]["mae"]
+    mae = ok("eval", run, "--json", "--forecasts", folder / "all-forecasts.csv").json()["metrics"]["mae"]
+    rows = table((folder / "all-forecasts.csv").read_text())
+    assert len(rows) == 3 * 38 and list(rows[0]) == ["series", "origin", "at", "ahead", "value", "forecast"], rows[0]
+    assert (rows[1]["origin"], rows[1]["at"], rows[1]["ahead"]) == (str(days[159]), str(days[161]), "2"), rows[1]
+    told = [abs(float(row["value"]) - float(row["forecast"])) for row in rows]
+    assert max(abs(ours - theirs) for ours, theirs in zip(told, errors)) < 2e-3, "eval forecasts as predict does"
     assert abs(sum(errors) / len(errors) - mae) < 1e-3 * mae, (sum(errors) / len(errors), mae)
+    intervals_are_errors_of_validation(folder, run, series, level)
     longer = ok("predict", run, "--input", folder / "all.csv", "--horizon", 8, "--json")
     rows = [json.loads(line) for line in longer.out.splitlines()]
     assert len(rows) == 8 and rows[7]["day"] == "2023-07-27" and "own forecasts" in longer.err, (rows, longer.err)
@@ -233,6 +239,29 @@ def forecasts(folder):
     assert fed((folder / "all.csv").read_text(), "predict", run).stdout == ok("predict", run, "--input",
                                                                             folder / "all.csv").out
     refused(3, "predict", run, "--input", series("short.csv", 9), says=["9 rows", "15"])
+
+
+def intervals_are_errors_of_validation(folder, run, series, level):
+    """--level: the forecast and the error that this share of the 18 forecasts of validation did not exceed"""
+    errors = [[], [], []]
+    for begin in range(140, 158):
+        for h, row in enumerate(table(ok("predict", run, "--input", series("part.csv", begin)).out)):
+            errors[h].append(abs(float(row["sales"]) - level[begin + h]))
+    told = ok("predict", run, "--input", folder / "all.csv", "--level", "50,80,99")
+    for row, of_step in zip(table(told.out), errors):
+        value = float(row["sales"])
+        for percent, rank in ("50", 10), ("80", 16):  # ceil(19 * 0.5) and ceil(19 * 0.8)
+            for side, sign in ("lo", -1), ("hi", 1):
+                wanted, cell = value + sign * sorted(of_step)[rank - 1], float(row[f"sales-{side}-{percent}"])
+                assert abs(cell - wanted) < 1e-3, (row, wanted)
+        assert row["sales-lo-99"] == "" and row["sales-hi-99"] == "", row
+    assert "no interval at 99 %: the validation set has 18 windows, and 99 are needed" in told.err, told.err
+    command = ["predict", run, "--input", folder / "all.csv"]
+    row = json.loads(ok(*command, "--level", "80,99", "--json").out.split("\n")[0])
+    assert row["sales-lo-80"] < row["sales"] < row["sales-hi-80"] and row["sales-hi-99"] is None, row
+    for wrong in ("0", "100", "80,x", "-5"):
+        refused(2, *command, f"--level={wrong}", says=["between 0 and 100"])
+    refused(2, *command, "--level", 80, "--horizon", 8, says=["3 steps", "data.horizon"])
 
 
 def output_file(folder):

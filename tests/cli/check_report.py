@@ -265,7 +265,8 @@ def forecasts(folder):
     ok("new", "forecast", folder / "demo", "--data", folder / "a.csv", "--set", "data.column=sales")
     run = folder / "run"
     ok("train", folder / "demo/config.toml", "--out", run, "--max-updates", 9, "--set", "model.hidden=8", "--set",
-       "data.window=12", "--set", "data.horizon=3", "--set", "data.period=19", "--set", "data.test=0.2")
+       "data.window=12", "--set", "data.horizon=3", "--set", "data.period=19", "--set", "data.test=0.2",
+       "--set", "data.difference=none")
     ok("report", run, "--output", folder / "r.html")
     ok("eval", run, "--svg", folder / "eval.svg")
     page = Page(folder / "r.html")

@@ -220,7 +220,8 @@ def documents(folder):
 def several_series(folder):
     """several columns are forecast together: metrics of each, a stream of all; columns that do not fit are refused"""
     rows = "".join(f"{t},{t % 7},{100 + t % 5},w\n" for t in range(300))
-    source = config(folder, "forecast", "--set", "data.columns=b,a", "--set", "data.horizon=3")
+    source = config(folder, "forecast", "--set", "data.columns=b,a", "--set", "data.horizon=3",
+                    "--set", "data.period=52")
     assert 'columns = ["b", "a"]' in source.read_text()
     (folder / "demo/series.csv").write_text("day,a,b,word\n" + rows)
     run = folder / "run"

@@ -18,8 +18,10 @@ except ImportError:
     torch = None
 
 ROOT = pathlib.Path(__file__).parents[2]
-CONFIG = {"task": {"kind": "forecast"}, "data": {"path": str(ROOT / "docs/examples/data/co2.csv")},
-          "model": {"cell": "gru", "hidden": 4}, "train": {"max_updates": 2, "batch": 4}}
+CONFIG = {"task": {"kind": "forecast"},
+          "data": {"path": str(ROOT / "docs/examples/data/co2.csv"), "window": 52, "horizon": 1,
+                   "difference": "none", "scale": "series"},
+          "model": {"autoregression": False, "cell": "gru", "hidden": 4}, "train": {"max_updates": 2, "batch": 4}}
 X = np.zeros((3, 2, 4), np.float32)
 ODD = [None, "abc", 3.5, -1, 2**70, [], {}, object(), [None], {"x": None}, np.zeros(2),
        lambda *given, **named: 0, b"x"]

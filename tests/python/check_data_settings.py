@@ -81,7 +81,8 @@ SERIES_SETTINGS = [
     (("data.columns", "b,a"), {}), (("data.missing", "interpolate"), {"gaps": "NA"}), (("data.missing", "error"), {}),
     (("data.missing", "previous"), {"gaps": "NA"}),
     (("data.missing_values", "void"), {"gaps": "void"}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
-    (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "true"), {}),
+    (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "first,2"), {}),
+    (("data.scale", "window"), {}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
 ]
@@ -91,7 +92,8 @@ def one_series_setting(folder, setting, changes):
     (folder / "train.csv").write_text(series_of(60, 0, **changes))
     text = series_of(9, 84, **changes)
     (folder / "test.csv").write_text(text)
-    usual = [("data.window", "4"), ("data.horizon", "1"), ("data.period", "5"), ("data.test", "test.csv")]
+    usual = [("data.window", "4"), ("data.horizon", "1"), ("data.period", "5"), ("data.difference", "none"),
+             ("data.scale", "series"), ("data.test", "test.csv")]
     run = train(folder, "forecast", folder / "train.csv", usual + [setting])
     check_series(run, text, header=changes.get("header", "date") != "")
 

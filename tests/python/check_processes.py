@@ -18,8 +18,10 @@ from unroll import layers
 
 ROOT = pathlib.Path(__file__).parents[2]
 LIMIT = 60  # seconds; a case takes one or two
-CONFIG = {"task": {"kind": "forecast"}, "data": {"path": str(ROOT / "docs/examples/data/co2.csv")},
-          "model": {"cell": "lstm", "hidden": 64}, "train": {"max_updates": 2, "batch": 4}}
+CONFIG = {"task": {"kind": "forecast"},
+          "data": {"path": str(ROOT / "docs/examples/data/co2.csv"), "window": 52, "horizon": 1,
+                   "difference": "none", "scale": "series"},
+          "model": {"autoregression": False, "cell": "lstm", "hidden": 64}, "train": {"max_updates": 2, "batch": 4}}
 HISTORIES = [330 + np.sin(np.arange(200) / 9 + k).reshape(200, 1) for k in range(64)]
 EXAMPLES = np.random.default_rng(0).random((200, 8)).astype(np.float32)
 

@@ -147,8 +147,10 @@ def parameters_go_both_ways(model, folder):
     check(np.array_equal(y, before), "PyTorch's tensors are read")
 
 
-CONFIG = {"task": {"kind": "forecast"}, "data": {"path": str(ROOT / "docs/examples/data/co2.csv")},
-          "model": {"cell": "mine", "hidden": 8},
+CONFIG = {"task": {"kind": "forecast"},
+          "data": {"path": str(ROOT / "docs/examples/data/co2.csv"), "window": 52, "horizon": 1,
+                   "difference": "none", "scale": "series"},
+          "model": {"autoregression": False, "cell": "mine", "hidden": 8},
           "cells": {"mine": {"states": ["h"], "step": "h' = tanh(affine(x, h))"}},
           "train": {"max_updates": 30, "log_every": 5, "validate_every": 10, "batch": 4}}
 

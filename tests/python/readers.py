@@ -136,7 +136,8 @@ def check_series(run, text, separator=",", header=True):
     names = [metadata["column" if s == 0 else f"series.{s}.column"] for s in range(series)]
     columns = table(text, separator, header)
     values = np.array([[number(cell) for cell in columns[name]] for name in names]).T
-    horizon, reads = int(metadata["horizon"]), int(metadata["window"]) + int(metadata["difference"])
+    horizon = int(metadata["horizon"])
+    reads = int(metadata["window"]) + sum(map(int, metadata["difference"].split(",")))
     for at in range(reads, len(rows) - horizon + 1):
         told = predicted(run, "\n".join(head + rows[:at]) + "\n")
         ahead = np.array([[step[name] for name in names] for step in told])
@@ -150,6 +151,7 @@ def check_series(run, text, separator=",", header=True):
         if at == reads:
             stream = ok("stream", run, "--json", text="\n".join(",".join(map(str, row)) for row in history.tolist()))
             last = np.reshape(json.loads(stream.splitlines()[-1]), (horizon, series))
-            if metadata["difference"] == "0":  # a stream counts the first value as no change
+            # Without windows of its own a stream counts the first values as no change.
+            if metadata["difference"] == "0" or metadata["scale"] == "window":
                 same(last, ahead, "stream")
     same(np.nanmean(errors), verified["metrics"]["mae"], "mae of windows")

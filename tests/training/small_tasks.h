@@ -32,6 +32,30 @@ inline std::shared_ptr<const Task> small_language_model(const LanguageModelOptio
   return make_language_model(o, small_text(), "small text");
 }
 
+// Forecasts whose options leave nothing to the data, of levels and by the network alone.
+inline ForecastOptions plain_forecast() {
+  ForecastOptions o;
+  o.horizon = 1;
+  o.difference = "none";
+  o.scale = "series";
+  o.autoregression = false;
+  return o;
+}
+// The forms of a forecast: differences, scale, linear part.
+struct ForecastFormCase {
+  const char *difference, *scale;
+  bool autoregression;
+  void set(ForecastOptions& o) const {
+    o.difference = difference;
+    o.scale = scale;
+    o.autoregression = autoregression;
+  }
+};
+inline constexpr ForecastFormCase k_forecast_forms[] = {
+    {"none", "series", false},    {"first", "series", false},          {"none", "window", false},
+    {"seasonal", "series", true}, {"first,seasonal", "window", true}, {"first,2", "series", true},
+};
+
 // Two kinds of short sequences: rising and falling.
 inline std::string small_rows(int n = 40) {
   std::string csv;

@@ -256,9 +256,9 @@ TEST_CASE("least squares finds the weights of an autoregression") {
   for (std::size_t t = 5; t < 35; ++t) ar.learn(before(t), exact[t]);
   ar.solve();
   // The ridge of 1e-9 moves the solution by about that much times the condition of the problem (about 10).
-  CHECK(ar.intercept() == doctest::Approx(0.4).epsilon(1e-6));
-  CHECK(ar.weight()[0] == doctest::Approx(0.6).epsilon(1e-6));
-  CHECK(ar.weight()[1] == doctest::Approx(-0.95).epsilon(1e-6));
+  CHECK(ar.fit().intercept(0) == doctest::Approx(0.4).epsilon(1e-6));
+  CHECK(ar.fit().weight(0, 0) == doctest::Approx(0.6).epsilon(1e-6));
+  CHECK(ar.fit().weight(1, 0) == doctest::Approx(-0.95).epsilon(1e-6));
   const std::vector<double> path = ar.predict(before(33), 3);  // knows nothing from 33 on
   CHECK(path.size() == 3);
   for (std::size_t h = 0; h < 3; ++h) CHECK(path[h] == doctest::Approx(exact[33 + h]).epsilon(1e-5));

@@ -23,7 +23,7 @@ std::string day(int d) {
 }
 
 ForecastOptions daily() {
-  ForecastOptions o;
+  ForecastOptions o = testing::plain_forecast();
   o.model.hidden = 3;
   o.window = 7;
   o.period = 7;

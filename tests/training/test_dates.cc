@@ -8,6 +8,7 @@
 #include "core/data/dates/date_format.h"
 #include "core/data/dates/date_words.h"
 #include "core/data/table/series_rows.h"
+#include "tests/training/small_tasks.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/predict_tables.h"
 #include "unroll/tasks/tasks.h"
@@ -415,7 +416,7 @@ TEST_CASE("of two columns with dates the one that is not used is named") {
 }
 
 TEST_CASE("a model keeps the notation of its dates for files that could be read otherwise") {
-  ForecastOptions o;
+  ForecastOptions o = testing::plain_forecast();
   o.model.hidden = 2;
   o.window = 2;
   o.period = 2;
@@ -435,7 +436,7 @@ TEST_CASE("a model keeps the notation of its dates for files that could be read 
 }
 
 TEST_CASE("the check of a series says each error once, with what to do") {
-  ForecastOptions o;
+  ForecastOptions o = testing::plain_forecast();
   o.model.hidden = 2;
   const auto findings = [&](const std::string& csv) {
     std::string all;

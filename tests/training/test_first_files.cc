@@ -82,15 +82,15 @@ std::vector<FirstFile> forecast_files() {
   files.push_back({"airline, all defaults",
                    monthly("y-m"),
                    false,
-                   {"a row every 1 month", "data.period = 12"},
                    {},
+                   {"data.period = 12 (a year, at a row every 1 month)", "data.horizon = 12"},
                    [](ForecastOptions& o) { o.period = ForecastOptions{}.period; }});
   files.push_back(
       {"temperatures by the hour, all defaults",
        dated("date,temp", 600, [](int i) { return day(i / 24) + " " + two(static_cast<unsigned>(i % 24)) + ":00"; }),
        false,
-       {"a row every 1 hour", "data.period = 24"},
        {},
+       {"data.period = 24 (a day, at a row every 1 hour)", "data.horizon = 24"},
        [](ForecastOptions& o) { o.period = ForecastOptions{}.period; }});
   files.push_back({"lynx, a series without a name",
                    dated(",0", 114, [](int i) { return std::to_string(1821 + i); }),
@@ -118,8 +118,7 @@ std::vector<FirstFile> forecast_files() {
                    false,
                    {"can be DD/MM/YYYY or MM/DD/YYYY", "data.date"},
                    {},
-                   [](ForecastOptions& o) { o.window = 2, o.period = 2; }})
-;
+                   [](ForecastOptions& o) { o.window = 2, o.period = 2, o.horizon = 1, o.difference = "none"; }});
   files.push_back({"a year of two digits", monthly("M-Y"), false, {"looks like dates ('Jan-49')", "four digits"}});
   files.push_back({"stocks of one company", monthly("M 1 y"), false, {}, read_as("Mon DD YYYY", "1 month")});
   files.push_back({"quarters with a blank", monthly("y Qq", 3), false, {}, read_as("YYYY Qq", "3 months")});

@@ -22,7 +22,7 @@ using namespace unroll::testing;
 namespace {
 
 ForecastOptions two_series() {
-  ForecastOptions o;
+  ForecastOptions o = plain_forecast();
   o.model.hidden = 4;
   o.columns = {"fast", "slow"};
   o.window = 3;
@@ -60,12 +60,12 @@ double number(const Metadata& m, const std::string& key) { return std::stod(m.at
 TEST_CASE("each of several series is scaled by its own training part, and by nothing behind it") {
   for (const bool difference : {false, true}) {
     ForecastOptions o = two_series();
-    o.difference = difference;
+    o.difference = difference ? "first" : "none";
     const Metadata both = make_forecast(o, table(), "t.csv")->metadata();
     CHECK(both.at("series") == "2");
     for (const auto& [prefix, column] : {std::pair("", "fast"), std::pair("series.1.", "slow")}) {
       ForecastOptions one = alone(column);
-      one.difference = difference;
+      one.difference = difference ? "first" : "none";
       const Metadata single = make_forecast(one, table(), "t.csv")->metadata();
       CHECK(both.at(std::string(prefix) + "column") == column);
       for (const char* key : {"scaler.mean", "scaler.deviation", "scaler.1.mean", "scaler.1.deviation"})
@@ -84,7 +84,7 @@ TEST_CASE(
     "windows hold all series side by side, targets all series of a distance, and a gap is one of its own series") {
   for (const bool difference : {false, true}) {
     ForecastOptions o = two_series();
-    o.difference = difference;
+    o.difference = difference ? "first" : "none";
     const auto task = make_forecast(o, table(), "t.csv");
     const Metadata m = task->metadata();
     const Batch b = task->batch(Split::test, 0, 0, 0);
@@ -257,7 +257,7 @@ TEST_CASE("a stream of several series gives each series' values ahead in its own
   const auto backend = make_backend("cpu", {.threads = 1});
   for (const bool difference : {false, true}) {
     ForecastOptions o = two_series();
-    o.difference = difference;
+    o.difference = difference ? "first" : "none";
     o.test = 0.1;  // 18 and 19: one window
     const auto task = make_forecast(o, table(), "t.csv");
     Trainer trainer(task, *backend, small_training(5));
@@ -351,7 +351,7 @@ TEST_CASE("a model of some series is not used for others") {
 }
 
 TEST_CASE("a forecast reads the column and the dates that it was trained on, or names what is missing") {
-  ForecastOptions o;
+  ForecastOptions o = plain_forecast();
   o.model.hidden = 2;
   o.window = 2;
   o.period = 2;

@@ -61,8 +61,9 @@ TEST_CASE("the network of a classifier gives its probabilities, divided and stan
 }
 
 TEST_CASE("the network of a forecaster gives its forecasts in the units of the columns, of levels and of changes") {
-  for (const bool difference : {false, true}) {
-    CAPTURE(difference);
+  for (const ForecastFormCase& form : k_forecast_forms) {
+    CAPTURE(form.difference);
+    CAPTURE(form.scale);
     std::string csv = "a,b\n";
     std::vector<double> values;
     for (int t = 0; t < 90; ++t) {
@@ -75,7 +76,8 @@ TEST_CASE("the network of a forecaster gives its forecasts in the units of the c
     o.columns = {"a", "b"};
     o.window = 8;
     o.horizon = 3;
-    o.difference = difference;
+    o.period = 4;
+    form.set(o);
     const Trained m(make_forecast(o, csv, "t"), 20);
     Forecaster forecaster(m.metadata, m.parameters, *m.backend);
     const std::int64_t T = forecaster.history();

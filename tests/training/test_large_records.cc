@@ -125,7 +125,7 @@ const std::vector<Kind>& kinds() {
          o.window = 9;
          o.horizon = 3;
          o.period = 7;
-         o.difference = true;
+         o.difference = "first";
          return make_forecast(o, file, "data.txt", fitted);
        }},
       {"classify", row,

@@ -254,8 +254,9 @@ TEST_CASE("a classifier's labels give the accuracy of the task's own evaluation,
 }
 
 TEST_CASE("a forecaster's errors are those of the task's own evaluation, of levels and of differences") {
-  for (const bool difference : {false, true}) {
-    CAPTURE(difference);
+  for (const ForecastFormCase& form : k_forecast_forms) {
+    CAPTURE(form.difference);
+    CAPTURE(form.scale);
     std::vector<double> values;  // [n, 2]
     std::string csv = "a,b\n";
     for (int t = 0; t < 120; ++t) {
@@ -269,15 +270,18 @@ TEST_CASE("a forecaster's errors are those of the task's own evaluation, of leve
     o.window = 8;
     o.horizon = 3;
     o.period = 4;
-    o.difference = difference;
-    o.model.bidirectional = difference;
+    form.set(o);
+    o.model.bidirectional = form.autoregression;
     const auto task = make_forecast(o, csv, "t");
     Trained m(task, 20);
     Trainer trainer(task, *m.backend, small_training(1));
     trainer.set_parameters(m.parameters);
     Forecaster forecaster(m.metadata, m.parameters, *m.backend);
     CHECK(forecaster.columns() == std::vector<std::string>{"a", "b"});
-    CHECK(forecaster.history() == (difference ? 9 : 8));
+    const std::string lags = form.difference;
+    const int depth = (lags.starts_with("first") ? 1 : 0) + (lags.ends_with("seasonal") ? 4 : 0) +
+                      (lags.ends_with("2") ? 2 : 0);
+    CHECK(forecaster.history() == 8 + depth);
     // The test set is the last fifth, 24 values: windows of 3 targets begin at 96 to 117.
     std::vector<Forecaster::Values> histories;
     for (std::size_t t = 96; t <= 117; ++t)

@@ -8,6 +8,7 @@
 
 #include "core/data/table/csv.h"
 #include "core/data/table/first_rows.h"
+#include "tests/training/small_tasks.h"
 #include "unroll/data/data_check.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
@@ -154,7 +155,7 @@ TEST_CASE("a header of numbers is no row and no class, for each task on tables")
   CHECK(contains(joined(task->notes()), "f.csv: the first line, '0,1,2,3,4,5,...', is read as a header"));
   CHECK(task->warnings().empty());
   CHECK(check_data(o, rows, "f.csv").findings.empty());
-  ForecastOptions f;
+  ForecastOptions f = testing::plain_forecast();
   f.window = 3;
   f.period = 2;
   CHECK(make_forecast(f, ",0\n" + below("yf"), "f.csv")->metadata().at("column") == "0");
@@ -249,7 +250,7 @@ TEST_CASE("each of forty notations of a number is read, missing, or refused with
 }
 
 TEST_CASE("a number in any notation that begins a column without a header is not lost") {
-  ForecastOptions o;
+  ForecastOptions o = testing::plain_forecast();
   o.window = 3;
   o.period = 2;
   for (const NumberCase& c : number_cases()) {
@@ -313,7 +314,7 @@ TEST_CASE("a decimal comma or a separator of thousands is refused, or a warning 
       {"integers of several lengths", below("nn") + "5,7\n", "", ""},
       {"labels of a digit", below("nfffs"), "", ""},
   };
-  ForecastOptions o;
+  ForecastOptions o = testing::plain_forecast();
   o.window = 3;
   o.period = 2;
   for (const Case& c : cases) {

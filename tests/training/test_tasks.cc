@@ -20,7 +20,7 @@ using namespace unroll::testing;
 namespace {
 
 ForecastOptions small_forecast_options() {
-  ForecastOptions o;
+  ForecastOptions o = plain_forecast();
   o.model.hidden = 4;
   o.window = 3;
   o.period = 2;
@@ -119,7 +119,7 @@ TEST_CASE("forecast windows hold the values before the target, scaled by the tra
 TEST_CASE("baselines of a forecast are what they say") {
   ForecastOptions o = small_forecast_options();
   for (const bool difference : {false, true}) {
-    o.difference = difference;
+    o.difference = difference ? "first" : "none";
     const auto baselines = make_forecast(o, squares(), "squares.csv")->baselines(Split::test);
     // Test targets 16 .. 19: t^2 - (t-1)^2 = 31, 33, 35, 37 and t^2 - (t-2)^2 = 60, 64, 68, 72.
     CHECK(baselines.at("persistence").at("mae") == doctest::Approx(34));
@@ -154,7 +154,7 @@ TEST_CASE(
   ForecastOptions o = small_forecast_options();
   o.horizon = 2;
   for (const bool difference : {false, true}) {
-    o.difference = difference;
+    o.difference = difference ? "first" : "none";
     const auto task = make_forecast(o, squares(), "squares.csv");
     const Metadata m = task->metadata();
     CHECK(m.at("horizon") == "2");
@@ -377,7 +377,7 @@ TEST_CASE("a model of documents trains and writes") {
 TEST_CASE("windows of training lie a stride apart, those of the test do not") {
   std::string csv;
   for (int i = 0; i < 100; ++i) csv += std::to_string(i % 7) + "\n";
-  ForecastOptions o;
+  ForecastOptions o = plain_forecast();
   o.window = 5;
   o.batch = 1;
   const auto dense = make_forecast(o, csv, "t");

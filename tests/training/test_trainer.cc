@@ -65,7 +65,7 @@ const float k_inf = std::numeric_limits<float>::infinity();
 
 TEST_CASE("training lowers the loss of each task") {
   const auto backend = make_backend("reference");
-  ForecastOptions f;
+  ForecastOptions f = plain_forecast();
   f.model.cell = "gru";
   f.model.hidden = 6;
   f.window = 6;

@@ -16,9 +16,16 @@ ZScore ZScoreFit::score() const {
 
 namespace {
 
-// Solves A x = b for a symmetric positive definite A [n, n] in place (Cholesky); b becomes x.
-void solve_in_place(std::vector<double>& a, std::vector<double>& b) {
-  const std::size_t n = b.size();
+// Solves A X = B for a symmetric positive definite A [n, n], given by its lower triangle, in place (Cholesky); B
+// [n, columns] becomes X.
+void solve_in_place(std::vector<double>& a, std::vector<double>& b, std::size_t n) {
+  const std::size_t columns = b.size() / n;
+  const auto subtract = [&](std::size_t i, std::size_t k, double weight) {
+    for (std::size_t c = 0; c < columns; ++c) b[i * columns + c] -= weight * b[k * columns + c];
+  };
+  const auto divide = [&](std::size_t i) {
+    for (std::size_t c = 0; c < columns; ++c) b[i * columns + c] /= a[i * n + i];
+  };
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j <= i; ++j) {
       double sum = a[i * n + j];
@@ -26,48 +33,61 @@ void solve_in_place(std::vector<double>& a, std::vector<double>& b) {
       a[i * n + j] = i == j ? std::sqrt(sum) : sum / a[j * n + j];
     }
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
-    b[i] /= a[i * n + i];
+    for (std::size_t k = 0; k < i; ++k) subtract(i, k, a[i * n + k]);
+    divide(i);
   }
   for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
-    b[i] /= a[i * n + i];
+    for (std::size_t k = i + 1; k < n; ++k) subtract(i, k, a[k * n + i]);
+    divide(i);
   }
 }
 
 }  // namespace
 
-Autoregression::Autoregression(std::int64_t order)
-    : row_(order + 1), solution_(row_.size(), 0.0) {
-  squares_.assign(row_.size() * row_.size(), 0.0);
-}
+LeastSquares::LeastSquares(std::int64_t inputs, std::int64_t targets)
+    : n_(inputs + 1), targets_(targets), squares_(n_ * n_), row_(n_), solution_(n_ * targets_) {}
 
-void Autoregression::learn(std::span<const double> before, double next) {
-  const std::size_t n = row_.size();
+void LeastSquares::learn(std::span<const double> inputs, std::span<const double> targets) {
   row_[0] = 1;
-  std::reverse_copy(before.begin(), before.end(), row_.begin() + 1);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) squares_[i * n + j] += row_[i] * row_[j];
-    solution_[i] += row_[i] * next;
+  std::copy(inputs.begin(), inputs.end(), row_.begin() + 1);
+  for (std::size_t i = 0; i < n_; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) squares_[i * n_ + j] += row_[i] * row_[j];
+    for (std::size_t t = 0; t < targets_; ++t) solution_[i * targets_ + t] += row_[i] * targets[t];
   }
+  ++count_;
 }
 
-void Autoregression::solve() {
-  // A ridge of 1e-9 of the largest diagonal element keeps the normal equations positive definite if values repeat.
-  const std::size_t n = row_.size();
-  double largest = 1e-300;
-  for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, squares_[i * n + i]);
-  for (std::size_t i = 0; i < n; ++i) squares_[i * n + i] += 1e-9 * largest;
-  solve_in_place(squares_, solution_);
+double LeastSquares::largest_square() const {
+  double largest = 0;
+  for (std::size_t i = 0; i < n_; ++i) largest = std::max(largest, squares_[i * n_ + i]);
+  return largest;
+}
+
+void LeastSquares::solve(double ridge) {
+  for (std::size_t i = 0; i < n_; ++i) squares_[i * n_ + i] += ridge;
+  solve_in_place(squares_, solution_, n_);
   squares_.clear();
 }
 
+void LeastSquares::predict(std::span<const double> inputs, std::span<double> targets) const {
+  for (std::size_t t = 0; t < targets_; ++t) targets[t] = intercept(t);
+  for (std::size_t k = 0; k + 1 < n_; ++k)
+    for (std::size_t t = 0; t < targets_; ++t) targets[t] += weight(k, t) * inputs[k];
+}
+
+void Autoregression::learn(std::span<const double> before, double next) {
+  std::reverse_copy(before.begin(), before.end(), before_.begin());
+  fit_.learn(before_, {&next, 1});
+}
+
+// A ridge of 1e-9 of the largest diagonal element keeps the normal equations positive definite if values repeat.
+void Autoregression::solve() { fit_.solve(1e-9 * std::max(fit_.largest_square(), 1e-300)); }
+
 std::vector<double> Autoregression::predict(std::span<const double> before, std::int64_t horizon) const {
-  std::vector<double> all(before.begin(), before.end());
+  std::vector<double> all(before.begin(), before.end()), newest(before.size());
   for (std::int64_t h = 0; h < horizon; ++h) {
-    double sum = intercept();
-    for (std::size_t k = 0; k < weight().size(); ++k) sum += weight()[k] * all[all.size() - 1 - k];
-    all.push_back(sum);
+    std::reverse_copy(all.end() - std::ssize(before), all.end(), newest.begin());
+    fit_.predict(newest, {&all.emplace_back(), 1});
   }
   return {all.end() - static_cast<std::ptrdiff_t>(horizon), all.end()};
 }

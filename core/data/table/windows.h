@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standardization of series, and a linear autoregression as a forecast baseline.
+// Standardization of series, least squares, and a linear autoregression as a forecast baseline.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +29,42 @@ class ZScoreFit {
   double n_, mean_ = 0, variance_ = 0, last_ = 0;
 };
 
+// Least-squares fit of targets = intercept + weights^T inputs, for several targets of the same inputs.
+class LeastSquares {
+ public:
+  LeastSquares(std::int64_t inputs, std::int64_t targets);
+  void learn(std::span<const double> inputs, std::span<const double> targets);
+  std::int64_t count() const { return count_; }  // of learned examples
+  double largest_square() const;                 // of the diagonal of the normal equations
+  // Adds `ridge` to the diagonal of the normal equations (Hoerl & Kennard 1970). It must keep them positive definite.
+  void solve(double ridge);
+  // Valid after solve():
+  double intercept(std::size_t target) const { return solution_[target]; }
+  double weight(std::size_t input, std::size_t target) const { return solution_[(input + 1) * targets_ + target]; }
+  void predict(std::span<const double> inputs, std::span<double> targets) const;
+
+ private:
+  std::size_t n_, targets_;        // n_: inputs and the intercept
+  std::int64_t count_ = 0;
+  std::vector<double> squares_;    // [n_, n_] normal equations, the lower triangle
+  std::vector<double> row_;        // [n_] 1 and the inputs
+  std::vector<double> solution_;   // [n_, targets] right-hand sides, until solved
+};
+
 // Least-squares fit of next = intercept + sum over k of weight[k] * the value k + 1 steps earlier.
 class Autoregression {
  public:
-  explicit Autoregression(std::int64_t order);
+  explicit Autoregression(std::int64_t order) : fit_(order, 1), before_(order) {}
   // before: `order` values, oldest first.
   void learn(std::span<const double> before, double next);
   void solve();
-  double intercept() const { return solution_[0]; }
-  std::span<const double> weight() const { return std::span(solution_).subspan(1); }
+  const LeastSquares& fit() const { return fit_; }  // input k is the value k + 1 steps earlier
   // Predicts the `horizon` values after `before`. From the second value on it reads its own predictions.
   std::vector<double> predict(std::span<const double> before, std::int64_t horizon) const;
 
  private:
-  std::vector<double> squares_, row_;  // [order + 1, order + 1] normal equations, one row of them
-  std::vector<double> solution_;       // right-hand side until solved: then intercept and weights
+  LeastSquares fit_;
+  std::vector<double> before_;  // newest first
 };
 
 }  // namespace unroll

@@ -40,6 +40,7 @@
 #include "unroll/support/trace.h"
 #include "unroll/support/types.h"
 #include "unroll/support/vfs.h"
+#include "unroll/tasks/backtest.h"
 #include "unroll/tasks/examples.h"
 #include "unroll/tasks/inference.h"
 #include "unroll/tasks/predict.h"

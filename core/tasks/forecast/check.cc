@@ -67,7 +67,7 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
-    c.format(numbers.all_read() ? warnings_of(read_series(o, from, name), o) : reader.warnings());
+    c.format(numbers.all_read() ? lines_of(read_series(o, from, name), &SeriesRows::warnings) : reader.warnings());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       const double gaps = static_cast<double>(missing[k]) / static_cast<double>(n);

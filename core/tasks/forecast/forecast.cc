@@ -2,15 +2,15 @@
 // Forecasting: reads a window of values of S series and predicts the next values of each. Values are z-scores fitted to
 // the training split of each series.
 #include <algorithm>
+#include <optional>
 
 #include "core/data/batch/shuffle.h"
 #include "core/data/text/entry_lines.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
-#include "core/tasks/common/pooling.h"
 #include "core/tasks/common/split_records.h"
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/forecast_series.h"
+#include "core/tasks/forecast/recipe.h"
 #include "core/tasks/table/table_form.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
@@ -30,35 +30,37 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     };
     const std::int64_t test = n - share(2, options.test, "test"),
                        validation = test - share(1, options.validation, "validation");
+    decide(fitted, test);
     const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
       if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
       sizes_[split] = end - begin;
       return targets_between(rows_[split]->observed(), begin, end,
-                             {options.window, options.horizon, options.difference ? 1 : 0, stride});
+                             {options_.window, options_.horizon, form_.depth(), stride});
     };
     all_train_targets_ = between(0, 0, validation, 1);
-    targets_[0] = between(0, 0, validation, options.stride);
+    targets_[0] = between(0, 0, validation, options_.stride);
     targets_[1] = between(1, validation, test, 1);
     targets_[2] = between(2, test, n, 1);
     if (targets_[0].empty()) refuse_training(n, validation, test, name);
-    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options.period);
-    if (fitted.empty()) ahead_ = fit_scales(*rows_[0], all_train_targets_, validation, options);
+    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options_.period);
+    if (fitted.empty()) learn(validation);
     else use(fitted, name);
   }
 
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
     const Value given = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
-    const Value answers = sequence_answers(scope, x, options_.model, "final", options_.horizon * n_series());
+    const LinearStart* start = start_ ? &*start_ : nullptr;
+    const auto [y, unit] = forecast_answers(scope, x, options_.model, form_, options_.horizon, start);
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value observed = scope.graph().input("observed", given.type());
     const Value is_observed = less(scalar_like(observed, 0), observed);
     const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
-    const Value prediction = where_observed(answers), target = where_observed(given);
+    const Value prediction = where_observed(reshape(y, given.shape())), target = where_observed(given);
     const Value square = mse(prediction, target);
     TaskGraph t;
     t.weight = sum(observed);
-    t.loss = sum(square) / t.weight;
+    t.loss = sum(unit ? square / reshape(broadcast(unit * unit, y.shape()), given.shape()) : square) / t.weight;
     add_metrics(t, scope, mae(prediction, target), square, observed);
     return t;
   }
@@ -90,19 +92,20 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
     SeriesPiece piece;
+    std::vector<double> base(H);
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[begin + b] : begin + b;
       const std::int64_t t = from[k];
-      rows(split).read(t - W - (options_.difference ? 1 : 0), t + H, piece);
+      rows(split).read(t - W - form_.depth(), t + H, piece);
       if (options_.missing == "interpolate") piece.interpolate(t);
       for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
           xs[(w * B + b) * S + s] =
-              static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, options_.difference)));
+              static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, form_.differencing)));
+        continue_at(piece, t, s, form_.differencing, base);
         for (std::int64_t h = 0; h < H; ++h) {
           const std::size_t at = (b * H + h) * S + s;
-          ys[at] = static_cast<float>(
-              ahead_[s][h].apply(target_of(piece, t, h, s, options_.difference)));
+          ys[at] = static_cast<float>(ahead_[s][h].apply(piece.level(t + h, s) - base[h]));
           seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
         }
       }
@@ -117,7 +120,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   Metadata metadata() const override {
     Metadata m{{"task", "forecast"},
                {"window", std::to_string(options_.window)},
-               {"difference", options_.difference ? "1" : "0"}};
+               {"period", std::to_string(options_.period)}};
+    put_form(m, form_);
     std::vector<SeriesScales> scales;
     for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
@@ -152,15 +156,16 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> all = lines_of(rows_, &SeriesRows::notes);
+    all.insert(all.end(), decided_.begin(), decided_.end());
     for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
-  std::vector<std::string> warnings() const override { return warnings_of(rows_, options_); }
+  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (targets(split).empty()) return {};
-    const auto by_series =
-        method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)}, seasonal_errors_, options_);
+    const auto by_series = method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)},
+                                         seasonal_errors_, form_.differencing, options_);
     std::map<std::string_view, ForecastErrors> in_all;
     std::map<std::string, std::map<std::string, double>> metrics;
     for (std::size_t s = 0; s < names_.size(); ++s)
@@ -173,6 +178,17 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  // Decides what the options leave to the rows before the test set, or to the trained model.
+  void decide(const Metadata& fitted, std::int64_t test) {
+    std::int64_t room = rows_[0]->size();
+    for (const auto& rows : rows_) room = std::min(room, rows->size());
+    ForecastRecipe recipe =
+        fitted.empty() ? decide_recipe(options_, *rows_[0], test, room) : trained_recipe(options_, fitted);
+    options_ = std::move(recipe.options);
+    form_ = std::move(recipe.form);
+    decided_ = std::move(recipe.notes);
+  }
+
   // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
   [[noreturn]] void refuse_training(std::int64_t n, std::int64_t validation, std::int64_t test,
                                     const std::string& name) const {
@@ -182,6 +198,13 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
                     " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
                     std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
                 "Lower data.window, data.horizon, data.validation or data.test, or use more data");
+  }
+
+  // Fits scales and the start of the linear part to the rows before `train_end`.
+  void learn(std::int64_t train_end) {
+    ahead_ = fit_scales(*rows_[0], all_train_targets_, train_end, form_.differencing, options_.horizon);
+    if (form_.regressed > 0)
+      start_ = fit_linear(*rows_[0], all_train_targets_, {form_, options_.window, options_.horizon}, ahead_);
   }
 
   // Requires the settings that the model was trained with.
@@ -204,7 +227,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       ahead_.push_back(scales[s].ahead);
     }
     require_as_trained(fitted, file, "window", std::to_string(options_.window));
-    require_as_trained(fitted, file, "difference", options_.difference ? "1" : "0");
+    Metadata given_form;
+    put_form(given_form, form_);
+    for (const char* key : {"difference", "scale"})
+      if (fitted.contains(key)) require_as_trained(fitted, file, key, given_form.at(key));
     require_as_trained(fitted, file, "missing", options_.missing);
   }
 
@@ -254,6 +280,9 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   ForecastOptions options_;
   std::vector<std::string> names_;  // of the series
   SeriesOfSplits rows_;
+  ForecastForm form_;
+  std::vector<std::string> decided_;  // by the recipe, in words
+  std::optional<LinearStart> start_;
   PerSplit<std::int64_t> sizes_{};  // rows
   PerSplit<Runs> targets_;
   Runs all_train_targets_;          // without a stride

@@ -58,30 +58,6 @@ std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::s
   return all;
 }
 
-namespace {
-
-// Returns the usual season for a step between rows: its length in rows (0 if none) and its name.
-std::pair<std::int64_t, const char*> usual_season(DateStep step) {
-  if (step.months > 0) return {step.months < 12 && 12 % step.months == 0 ? 12 / step.months : 0, "a year"};
-  if (step.micros == k_day) return {7, "a week"};
-  if (step.micros == 7 * k_day) return {52, "a year"};
-  return {step.micros < k_day && k_day % step.micros == 0 ? k_day / step.micros : 0, "a day"};
-}
-
-}  // namespace
-
-std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& o) {
-  std::vector<std::string> all = lines_of(rows, &SeriesRows::warnings);
-  if (o.period != ForecastOptions{}.period || !rows[0]->dates().exist()) return all;  // the period was set by the user
-  const DateStep step = rows[0]->dates().step();
-  const auto [season, words] = usual_season(step);
-  if (season > 0 && season != o.period)
-    all.push_back(rows[0]->reader().name() + ": a row every " + step_text(step) + ", and data.period is " +
-                  std::to_string(o.period) + ": the metric mase and the baseline seasonal_naive count in seasons. Set "
-                  "data.period = " + std::to_string(season) + " for a season of " + words);
-  return all;
-}
-
 // Metadata of older models lack the date keys if training used no dates.
 SeriesFormat series_format(const Metadata& m) {
   const auto text_or = [&](const char* key, const char* otherwise) {
@@ -115,31 +91,33 @@ void ForecastErrors::put(std::map<std::string, double>& metrics, const std::stri
 }
 
 std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
-                                            const ForecastOptions& o) {
+                                            const Differencing& differencing, std::int64_t horizon) {
   const std::size_t S = rows.n_series();
-  const std::int64_t first = o.difference ? 1 : 0;
+  const std::int64_t first = differencing.depth();
   // Levels have one scale at every distance; the scale of differences grows with the distance.
-  const std::int64_t fitted = o.difference ? o.horizon : 1;
+  const std::int64_t fitted = differencing.empty() ? 1 : horizon;
   std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
   for (auto& of_series : fits) of_series.resize(fitted, ZScoreFit(windows.size()));
+  std::vector<double> base(horizon);
   for (const auto show : {&ZScoreFit::first, &ZScoreFit::second}) {
     SeriesCursor cursor(rows), ahead(rows);
     for (std::int64_t t = first; t < train_end; ++t) {
       const SeriesPiece& piece = cursor.at(t - first, t + 1);
-      for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, o.difference));
+      for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, differencing));
     }
     if (fitted == 1) continue;
     windows.for_each([&](std::int64_t t) {
-      const SeriesPiece& piece = ahead.at(t - 1, t + o.horizon);
-      for (std::int64_t h = 1; h < fitted; ++h)
-        for (std::size_t s = 0; s < S; ++s)
-          (fits[s][h].*show)(target_of(piece, t, h, s, o.difference));
+      const SeriesPiece& piece = ahead.at(t - first, t + horizon);
+      for (std::size_t s = 0; s < S; ++s) {
+        continue_at(piece, t, s, differencing, base);
+        for (std::int64_t h = 1; h < fitted; ++h) (fits[s][h].*show)(piece.level(t + h, s) - base[h]);
+      }
     });
   }
   std::vector<std::vector<ZScore>> scales;
   for (const auto& of_series : fits) {
     scales.emplace_back();
-    for (std::int64_t h = 0; h < o.horizon; ++h)
+    for (std::int64_t h = 0; h < horizon; ++h)
       scales.back().push_back(of_series[std::min(h, fitted - 1)].score());
   }
   return scales;
@@ -168,24 +146,25 @@ constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "line
 class Methods {
  public:
   Methods(const SeriesRows& train, const SeriesRows& scored, std::size_t begin, std::size_t end,
-          const ForecastOptions& options)
+          const Differencing& differencing, const ForecastOptions& options)
       : train_(train),
         scored_(scored),
+        differencing_(differencing),
         options_(options),
         begin_(begin),
         end_(end),
         regressions_(end - begin, Autoregression(options.window)) {}
 
   void learn(std::int64_t t) {
-    const SeriesPiece& piece = train_.at(t - options_.window - 1 + !options_.difference, t + 1);
+    const SeriesPiece& piece = train_.at(t - options_.window - differencing_.depth(), t + 1);
     for (std::size_t s = begin_; s < end_; ++s)
-      regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, options_.difference));
+      regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, differencing_));
   }
   void solve() {
     for (Autoregression& a : regressions_) a.solve();
   }
   void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
-    const std::int64_t back = std::max(options_.window + 1, options_.period);
+    const std::int64_t back = std::max(options_.window + differencing_.depth(), options_.period);
     const SeriesPiece& piece = scored_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
     for (std::size_t s = begin_; s < end_; ++s)
       for (const std::string_view method : k_methods) {
@@ -205,16 +184,14 @@ class Methods {
   std::vector<double> values_before(const SeriesPiece& piece, std::int64_t t, std::size_t s) const {
     std::vector<double> values;
     for (std::int64_t w = options_.window; w > 0; --w)
-      values.push_back(value_at(piece, t - w, s, options_.difference));
+      values.push_back(value_at(piece, t - w, s, differencing_));
     return values;
   }
   // Returns the predicted values from t on.
   std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s) const {
     if (method == "linear_ar") {
       std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
-      double last = piece.level(t - 1, s);
-      if (options_.difference)
-        for (double& value : values) value = last += value;
+      differencing_.integrate([&](std::int64_t back) { return piece.level(t - back, s); }, values);
       return values;
     }
     const auto level = [&](std::int64_t at) { return piece.level(std::max<std::int64_t>(at, 0), s); };
@@ -226,6 +203,7 @@ class Methods {
   }
 
   SeriesCursor train_, scored_;
+  const Differencing& differencing_;
   const ForecastOptions& options_;
   std::size_t begin_, end_;  // range of the series
   std::vector<Autoregression> regressions_;
@@ -234,13 +212,14 @@ class Methods {
 }  // namespace
 
 std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
-                                        std::span<const double> seasonal, const ForecastOptions& options) {
+                                        std::span<const double> seasonal, const Differencing& differencing,
+                                        const ForecastOptions& options) {
   constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
   const std::size_t order = options.window + 1;
   const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
   std::vector<MethodErrors> errors(S);
   for (std::size_t begin = 0; begin < S; begin += together) {
-    Methods methods(train.rows, scored.rows, begin, std::min(begin + together, S), options);
+    Methods methods(train.rows, scored.rows, begin, std::min(begin + together, S), differencing, options);
     train.at.for_each([&](std::int64_t t) { methods.learn(t); });
     methods.solve();
     scored.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });

@@ -2,6 +2,7 @@
 // The series of a forecast: inputs and targets of the model, their scales, and baselines.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "core/data/table/series_rows.h"
 #include "core/data/table/windows.h"
 #include "core/tasks/common/task_parts.h"
+#include "core/tasks/forecast/forecast_form.h"
 
 namespace unroll {
 
@@ -30,22 +32,22 @@ SeriesOfSplits read_series(const ForecastOptions& options, const DataSource& dat
                            const Metadata& fitted = {});
 // Returns the notes or warnings of all files.
 std::vector<std::string> lines_of(const SeriesOfSplits& rows, std::vector<std::string> (SeriesRows::*lines)() const);
-// Returns the warnings of all files, and a warning if the season does not fit the step of the dates.
-std::vector<std::string> warnings_of(const SeriesOfSplits& rows, const ForecastOptions& options);
 
-// Returns the model's input of series s at t: its level, or its difference to the previous level.
-inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, bool difference) {
-  return piece.level(t, s) - (difference ? piece.level(t - 1, s) : 0);
+// Returns the difference of series s at t, the model's input.
+inline double value_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, const Differencing& differencing) {
+  return differencing.at([&](std::int64_t back) { return piece.level(t - back, s); });
 }
-// Returns the target h steps after t: the level, or its difference to the level before t.
-inline double target_of(const SeriesPiece& piece, std::int64_t t, std::int64_t h, std::size_t s, bool difference) {
-  return piece.level(t + h, s) - (difference ? piece.level(t - 1, s) : 0);
+// Writes the levels of series s at t, t + 1, ... if all differences from t on are zero. Targets are levels less these.
+inline void continue_at(const SeriesPiece& piece, std::int64_t t, std::size_t s, const Differencing& differencing,
+                        std::span<double> levels) {
+  std::fill(levels.begin(), levels.end(), 0.0);
+  differencing.integrate([&](std::int64_t back) { return piece.level(t - back, s); }, levels);
 }
 
 // Fits scales by series and distance. Distance 0 also scales the inputs. Uses only training data: no value from
 // `train_end` on, and the training positions `windows`.
 std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
-                                            const ForecastOptions& options);
+                                            const Differencing& differencing, std::int64_t horizon);
 // Returns the training error of the one-step seasonal_naive forecast by series, the unit of mase; 0 if there is none.
 std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period);
 
@@ -68,6 +70,7 @@ struct SeriesWindows {
 };
 // Returns the baseline errors by series, over all targets of the windows in `scored`; linear_ar is fitted to `train`.
 std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
-                                        std::span<const double> seasonal, const ForecastOptions& options);
+                                        std::span<const double> seasonal, const Differencing& differencing,
+                                        const ForecastOptions& options);
 
 }  // namespace unroll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forecast network, for whole windows and as a stream. Shapes: S series, H horizon.
+// The forecast network, for whole windows and as a stream. Shapes: S series, H horizon, T steps, B lanes.
 #include "core/tasks/common/network_parts.h"
-#include "core/tasks/common/pooling.h"
+#include "core/tasks/forecast/forecast_form.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
@@ -35,60 +35,105 @@ Value SeriesUnits::from_scaled(Value y) const { return y * deviation + mean; }
 Inference forecast_inference(const Metadata& metadata) {
   const std::vector<SeriesScales> series = get_scales(metadata);
   const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
-  const bool changes = get_integer(metadata, "difference") != 0;
-  return {.inputs = {{"x", DType::f32, {any("T"), any("B"), fixed(S)}}},
+  const ForecastForm form = get_form(metadata);
+  // A linear part and scales by window read as many steps as in training.
+  const bool by_window = form.by_window || form.regressed > 0;
+  const Axis steps = by_window ? fixed(get_integer(metadata, "window") + form.depth()) : any("T");
+  return {.inputs = {{"x", DType::f32, {steps, any("B"), fixed(S)}}},
           .outputs = {{"forecast", DType::f32, {any("B"), fixed(H), fixed(S)}}},
           .network = [=, model = get_model_options(metadata)](Scope& scope, const Inputs& in) {
             const Value x = in["x"];
             const std::int64_t T = x.shape()[0], B = x.shape()[1];
-            if (changes && T < 2)
-              throw Error(ErrorKind::shape, "forecast",
-                          "a model of changes needs 2 steps or more; got " + std::to_string(T));
+            if (T <= form.depth())
+              throw Error(ErrorKind::shape, "forecast", "a model of differences needs " +
+                          std::to_string(form.depth() + 1) + " steps or more; got " + std::to_string(T));
             const SeriesUnits read(scope.graph(), series, 1), given(scope.graph(), series, H);
-            const Value values = changes ? slice(x, 0, 1, T - 1) - slice(x, 0, 0, T - 1) : x;
-            const Value scaled = sequence_answers(scope, read.to_scaled(values), model, "final", H * S);
-            const Value ahead = given.from_scaled(scaled);
+            const Value scaled = read.to_scaled(form.differencing.differences(x));
+            const Value answers = forecast_answers(scope, scaled, model, form, H).y;
+            const Value ahead = given.from_scaled(reshape(answers, {B, H * S}));
             const Value by_step = reshape(ahead, {B, H, S});
-            return outputs({{"forecast", changes ? by_step + reshape(row(x, T - 1), {B, 1, S}) : by_step}});
+            if (form.differencing.empty()) return outputs({{"forecast", by_step}});
+            const Value base = form.differencing.continuation(x, 1, H);
+            return outputs({{"forecast", by_step + reshape(base, {B, base.shape()[2], S})}});
           }};
 }
 
-// A model of differences has two more states: the last values, and a flag that they exist. The first differences are
-// zero.
-StreamModel forecast_stream(const Metadata& metadata) {
-  const RecurrentModelOptions model = get_model_options(metadata);
-  const std::vector<SeriesScales> series = get_scales(metadata);
-  const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
-  const bool changes = get_integer(metadata, "difference") != 0;
-  StreamModel stream = recurrent_stream(model, S);
-  const auto recurrent_shapes = stream.state_shapes;
-  stream.state_shapes = [=](std::int64_t lanes) {
-    std::vector<Shape> shapes = recurrent_shapes(lanes);
-    if (changes) shapes.insert(shapes.end(), {{1, lanes, S}, {1, lanes, 1}});
-    return shapes;
-  };
-  stream.build = [=](Scope& scope, Value x, std::span<const Value> states) {
-    const std::int64_t steps = x.shape()[0], lanes = x.shape()[1];
-    const auto predict = [&](Value values, std::span<const Value> recurrent) {
-      const SeriesUnits read(scope.graph(), series, 1), given(scope.graph(), series, H);
-      CellLayerResult r = step_answers(scope, read.to_scaled(values), model, recurrent, H * S);
-      r.y = given.from_scaled(r.y);
-      return r;
-    };
-    if (!changes) return predict(x, states);
-    const std::size_t n = states.size() - 2;
-    const Value last = states[n], seen = states[n + 1], ones = filled(scope.graph(), seen.type(), 1);
-    const Value first = (slice(x, 0, 0, 1) - last) * seen;
-    const Value later = slice(x, 0, 1, steps - 1) - slice(x, 0, 0, steps - 1);
-    CellLayerResult r = predict(steps == 1 ? first : concat(std::vector{first, later}, 0), states.first(n));
-    const Value ahead = reshape(x, {steps, lanes, 1, S}) + reshape(r.y, {steps, lanes, H, S});
-    r.y = reshape(ahead, {steps, lanes, H * S});
-    r.states.push_back(slice(x, 0, steps - 1, 1));
-    r.states.push_back(ones);
-    return r;
-  };
-  return stream;
+// x [W-1+T,B,S] -> [W,T*B,S], the windows that end at the last T steps. The graph is the same for any T.
+Value windows_of(Value x, std::int64_t window) {
+  const std::int64_t T = x.shape()[0] - window + 1, B = x.shape()[1], S = x.shape()[2];
+  const Shape by_step{window, T};
+  const Value rows = iota(x.graph(), by_step, 0) + iota(x.graph(), by_step, 1);
+  return reshape(gather(reshape(x, {x.shape()[0], B * S}), rows), {window, T * B, S});
 }
+
+// A stream of forecasts. With scales by window the network reads every window anew, as `predict` does; otherwise its
+// layers carry their states. The other states are the last levels, as many as differences and windows read, and a flag
+// that they exist. Before there are any, all levels are the first one.
+class ForecastStream {
+ public:
+  explicit ForecastStream(const Metadata& metadata)
+      : model_(get_model_options(metadata)), form_(get_form(metadata)), series_(get_scales(metadata)),
+        window_(form_.by_window ? get_integer(metadata, "window") : std::max<std::int64_t>(form_.regressed, 1)),
+        kept_(form_.depth() + window_ - 1) {}
+
+  StreamModel stream() const {
+    StreamModel stream;
+    if (!form_.by_window) stream = recurrent_stream(model_, std::ssize(series_));
+    stream.inputs = std::ssize(series_);
+    stream.state_shapes = [self = *this, recurrent = stream.state_shapes](std::int64_t lanes) {
+      std::vector<Shape> shapes = recurrent ? recurrent(lanes) : std::vector<Shape>();
+      if (self.kept_ > 0) shapes.insert(shapes.end(), {{self.kept_, lanes, std::ssize(self.series_)}, {1, lanes, 1}});
+      return shapes;
+    };
+    stream.build = [self = *this](Scope& scope, Value x, std::span<const Value> states) {
+      return self.build(scope, x, states);
+    };
+    return stream;
+  }
+
+ private:
+  CellLayerResult build(Scope& scope, Value x, std::span<const Value> states) const {
+    const std::int64_t T = x.shape()[0], B = x.shape()[1], S = std::ssize(series_);
+    const auto H = std::ssize(series_[0].ahead);
+    const std::size_t n = states.size() - (kept_ > 0 ? 2 : 0);
+    const Value levels = kept_ > 0 ? with_past(x, states[n], states[n + 1]) : x;
+    const SeriesUnits read(scope.graph(), series_, 1), given(scope.graph(), series_, H);
+    const Value scaled = read.to_scaled(form_.differencing.differences(levels));  // [window_-1+T,B,S]
+    CellLayerResult r;
+    if (form_.by_window) {
+      const Value y = forecast_answers(scope, windows_of(scaled, window_), model_, form_, H).y;
+      r.y = reshape(y, {T, B, H * S});
+    } else {
+      r = step_answers(scope, slice(scaled, 0, window_ - 1, T), model_, states.first(n), H * S);
+      if (form_.regressed > 0) {
+        const Value linear = linear_forecast(scope, windows_of(scaled, window_), form_.regressed, H);
+        r.y = r.y + reshape(linear, {T, B, H * S});
+      }
+    }
+    r.y = given.from_scaled(r.y);
+    if (!form_.differencing.empty()) {
+      const Value base = form_.differencing.continuation(levels, T, H);
+      r.y = reshape(base + reshape(r.y, {T, B, H, S}), {T, B, H * S});
+    }
+    if (kept_ == 0) return r;
+    r.states.push_back(slice(levels, 0, T, kept_));
+    r.states.push_back(filled(scope.graph(), states[n + 1].type(), 1));
+    return r;
+  }
+
+  static Value with_past(Value x, Value past, Value seen) {
+    const Value exists = broadcast(less(scalar_like(seen, 0), seen), past.shape());
+    return concat({select(exists, past, broadcast(slice(x, 0, 0, 1), past.shape())), x}, 0);
+  }
+
+  RecurrentModelOptions model_;
+  ForecastForm form_;
+  std::vector<SeriesScales> series_;
+  std::int64_t window_;  // steps that the network or its linear part reads at once
+  std::int64_t kept_;    // levels
+};
+
+StreamModel forecast_stream(const Metadata& metadata) { return ForecastStream(metadata).stream(); }
 
 }  // namespace
 

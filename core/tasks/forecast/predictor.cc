@@ -8,9 +8,9 @@
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/short_number.h"
 #include "core/tasks/common/example_parts.h"
-#include "core/tasks/common/pooling.h"
 #include "core/tasks/common/prediction_batches.h"
 #include "core/tasks/common/task_parts.h"
+#include "core/tasks/forecast/forecast_form.h"
 #include "unroll/ir/ops.h"
 
 namespace unroll {
@@ -20,12 +20,22 @@ namespace {
 constexpr std::string_view k_forecaster = "Forecaster";
 constexpr std::int64_t k_most_steps = 1'000'000;
 
+// Values of one series, counted back from `from` steps before the end of a history [rows, S]; 1 is the last one.
+struct LevelsBefore {
+  const Forecaster::Values& history;
+  std::size_t n_series, series;
+  std::int64_t from;
+  double operator()(std::int64_t back) const {
+    return history[history.size() - n_series * (from + back) + series];
+  }
+};
+
 }  // namespace
 
 struct Forecaster::State {
   State(const Metadata& metadata, const TensorMap& parameters, BackendHandle b)
       : backend(b), model(get_model_options(metadata)), scales(get_scales(metadata)),
-        window(get_integer(metadata, "window")), difference(get_integer(metadata, "difference") != 0),
+        window(get_integer(metadata, "window")), form(get_form(metadata)),
         missing(metadata.contains("missing") ? get_text(metadata, "missing") : "previous"),
         constants(constants_of(parameters)) {
     if (window < 1)
@@ -37,15 +47,15 @@ struct Forecaster::State {
 
   std::int64_t n_series() const { return std::ssize(scales); }
   std::int64_t horizon() const { return std::ssize(scales[0].ahead); }
-  std::int64_t history() const { return window + (difference ? 1 : 0); }
+  std::int64_t history() const { return window + form.depth(); }
 
-  // x f32 [W,B,S] -> prediction [B,H*S], in units of the normalizer
+  // x f32 [W,B,S] -> prediction [B,H,S], in units of the normalizer
   std::shared_ptr<Program> program(std::int64_t rows) {
     return programs.get(rows, [&] {
       Graph graph;
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
-      graph.output("prediction", sequence_answers(scope, x, model, "final", horizon() * n_series()));
+      graph.output("prediction", forecast_answers(scope, x, model, form, horizon()).y);
       return std::make_shared<Program>(*with_constants(graph, 1, constants, k_forecaster), backend);
     });
   }
@@ -54,29 +64,31 @@ struct Forecaster::State {
   // it again for the next horizon. Answers are rounded to few digits.
   void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
               std::span<const std::size_t> inputs) {
-    const std::size_t S = n_series(), B = rows;
-    const std::size_t W = window, H = horizon();
+    const std::size_t S = n_series(), B = rows, H = horizon();
     Tensor x(DType::f32, {window, rows, n_series()});
     const auto to = x.values<float>();
-    for (std::size_t b = 0; b < histories.size(); ++b) {
-      const std::span<const double> last = std::span(histories[b]).last(W * S);
-      for (std::size_t i = 0; i < W * S; ++i) {
-        const double value = last[i] - (difference ? *(last.data() + i - S) : 0);
-        to[(i / S * B + b) * S + i % S] = static_cast<float>(scales[i % S].ahead[0].apply(value));
-      }
-    }
+    for (std::size_t b = 0; b < histories.size(); ++b)
+      for (std::int64_t w = 0; w < window; ++w)
+        for (std::size_t s = 0; s < S; ++s) {
+          const double value = form.differencing.at(LevelsBefore{histories[b], S, s, window - w});
+          to[(w * B + b) * S + s] = static_cast<float>(scales[s].ahead[0].apply(value));
+        }
     const TensorMap outputs = program(rows)->run({{"x", std::move(x)}});
     const auto given = outputs.at("prediction").values<float>();
+    std::vector<double> base(H * S);
     for (std::size_t b = 0; b < histories.size(); ++b) {
       Values& values = histories[b];
       require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
-      const std::size_t end = values.size();
+      for (std::size_t s = 0; s < S; ++s) {
+        std::vector<double> levels(H);
+        form.differencing.integrate(LevelsBefore{values, S, s, 0}, levels);
+        for (std::size_t h = 0; h < H; ++h) base[h * S + s] = levels[h];
+      }
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
-        const double before = difference ? values[end - S + i % S] : 0;
         const float computed = given[b * H * S + i];
-        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + before);
-        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + before));
+        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + base[i]);
+        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + base[i]));
       }
     }
   }
@@ -125,7 +137,7 @@ struct Forecaster::State {
   std::vector<SeriesScales> scales;
   std::vector<std::string> columns;
   std::int64_t window;
-  bool difference;
+  ForecastForm form;
   std::string missing;  // as in ForecastOptions::missing
   Constants constants;
   ProgramCache<std::int64_t> programs;  // by B

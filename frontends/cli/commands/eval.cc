@@ -12,9 +12,11 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/explain.h"
 #include "frontends/cli/predict/pair_scores.h"
+#include "frontends/cli/predict/row_writer.h"
 #include "frontends/cli/predict/scores.h"
 #include "frontends/cli/predict/test_result.h"
 #include "frontends/cli/run/progress.h"
+#include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
 #include "frontends/cli/terminal/report.h"
 #include "frontends/cli/terminal/terminal.h"
@@ -22,6 +24,7 @@
 #include "frontends/config/run/run_folder.h"
 #include "frontends/config/run/split_size.h"
 #include "unroll/support/error.h"
+#include "unroll/tasks/backtest.h"
 
 namespace unroll::cli {
 namespace {
@@ -30,6 +33,7 @@ struct EvalArguments : RunArguments, OutputArguments {
   std::string split = "test";
   DecodeOptions decode;
   std::string svg;
+  std::string forecasts;  // file for every forecast of the split
 };
 
 void add_options(CLI::App& app, EvalArguments& o) {
@@ -39,6 +43,9 @@ void add_options(CLI::App& app, EvalArguments& o) {
   add_decoding(app, o.decode);
   group(app, "Output");
   add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
+  add_text(app, "--forecasts", o.forecasts, "FILE",
+           "Write every forecast of the split to this CSV file, a row for each step ahead: where it starts, the date, "
+           "the value and the forecast.");
   add_output(app, o);
   add_config_device(app, o);
   add_examples(app,
@@ -109,6 +116,20 @@ struct Evaluated {
   bool is_finite() const { return std::isfinite(result.loss); }
 };
 
+// Writes a row for each value of each forecast of the split.
+void write_forecasts(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {
+  Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
+  OutputFile file(path);
+  RowWriter writer(RowFormat::csv, file);
+  const auto write = [&](const std::vector<std::string>& cells) { writer.row(cells); };
+  write({"series", "origin", "at", "ahead", "value", "forecast"});
+  for_each_forecast(task, split, forecaster, [&](const PastForecast& f) {
+    write({f.series, f.origin, f.at, fmt::format("{}", f.ahead), std::isnan(f.value) ? "" : value_cell(f.value),
+           value_cell(f.forecast)});
+  });
+  file.finish();
+}
+
 Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
                        Backend& backend, Activity& busy) {
   const Split split = split_of(options.split);
@@ -123,9 +144,9 @@ Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const
   if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
     e.intervals = add_text_scores(pair_scores(*pairs, run, backend, split, options.decode), e.result.metrics,
                                   e.baselines);
-  if (options.svg.empty()) return e;
-  busy.say("predicting examples");
-  draw_examples(run, *task, backend, split, options.svg);
+  if (!options.svg.empty() || !options.forecasts.empty()) busy.say("predicting examples");
+  if (!options.forecasts.empty()) write_forecasts(run, *task, backend, split, options.forecasts);
+  if (!options.svg.empty()) draw_examples(run, *task, backend, split, options.svg);
   return e;
 }
 

@@ -46,6 +46,9 @@ void add_options(CLI::App& app, PredictArguments& o) {
                            "Labels to print with their probabilities; for classify and document.",
                            {1, 65536, 3}), "1");
   add_integer(app, "--horizon", o.horizon, "the model's", "Time steps to predict; for forecast.", {1, 1000000, 12});
+  add_texts(app, "--level", o.levels, "PERCENT",
+            "Prediction intervals to write beside a forecast, such as 80,95: the columns NAME-lo-80 and NAME-hi-80.",
+            "the forecast alone");
   add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,

@@ -39,7 +39,8 @@ struct PredictArguments : RunArguments, OutputArguments {
   std::string format;  // csv, tsv, jsonl, text; empty: by output or task
   std::string svg;
   std::int64_t top_k = 0;
-  std::optional<std::int64_t> horizon;  // of a forecast task
+  std::optional<std::int64_t> horizon;  // of a forecast task, like the next
+  std::vector<std::string> levels;      // of prediction intervals, in percent
   DecodeOptions decode;                 // of a translate or summarize task, like the two below
   std::int64_t nbest = 1;               // texts written for each line
   bool scores = false;                  // written beside the texts

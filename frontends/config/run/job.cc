@@ -118,8 +118,9 @@ std::unique_ptr<Backend> open_backend(const Config& config, bool predict, Trace*
 }
 
 RecurrentSizes recurrent_sizes(const Config& config) {
+  constexpr std::int64_t k_open_window = 52;  // where the data decide
   if (config.reads("data.window"))
-    return {.steps = config.integer("data.window"),
+    return {.steps = config.integer("data.window") > 0 ? config.integer("data.window") : k_open_window,
             .batch = config.integer("train.batch"),
             .input = std::max<std::int64_t>(static_cast<std::int64_t>(config.texts("data.columns").size()), 1)};
   const bool embedded = config.reads("model.embedding");

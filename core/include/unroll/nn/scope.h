@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "unroll/ir/graph.h"
@@ -16,13 +17,14 @@ namespace unroll {
 
 // Initialization of a parameter. fan_in is the last dimension of its shape, fan_out the first.
 struct Initializer {
-  enum class Kind : std::uint8_t { constant, uniform, normal, xavier_uniform, xavier_normal, orthogonal };
+  enum class Kind : std::uint8_t { constant, uniform, normal, xavier_uniform, xavier_normal, orthogonal, given };
   Kind kind = Kind::constant;
   double scale = 0;  // constant: value; uniform: [-scale, scale); normal: standard deviation; others: gain
   // The first dimension consists of this many equal blocks (the gates). Each is drawn separately with its own fan_out.
   int blocks = 1;
   int shifted_block = -1;  // `shift` is added to this block, such as the forget bias of an lstm
   double shift = 0;
+  std::shared_ptr<const Tensor> values = {};  // given: of the parameter's shape, converted to its type
 
   static Initializer zeros() { return {}; }
   static Initializer constant(double value) { return {.kind = Kind::constant, .scale = value}; }
@@ -31,6 +33,9 @@ struct Initializer {
   static Initializer xavier_uniform(double gain = 1) { return {.kind = Kind::xavier_uniform, .scale = gain}; }
   static Initializer xavier_normal(double gain = 1) { return {.kind = Kind::xavier_normal, .scale = gain}; }
   static Initializer orthogonal(double gain = 1) { return {.kind = Kind::orthogonal, .scale = gain}; }
+  static Initializer given(Tensor values) {
+    return {.kind = Kind::given, .values = std::make_shared<const Tensor>(std::move(values))};
+  }
 };
 
 struct ParameterSpec {
@@ -39,8 +44,8 @@ struct ParameterSpec {
   Initializer initializer;
 };
 
-// Initializes all parameters in host memory. Each one depends on (seed, name) only: the bits are the same on every
-// machine and backend, in any order.
+// Initializes all parameters in host memory. A parameter depends on (seed, name) only, or is given: the bits are the
+// same on every machine and backend, in any order.
 UNROLL_API TensorMap initialize(std::span<const ParameterSpec> parameters, std::uint64_t seed);
 
 // Origin::layer of the nodes after a task's last layer: the loss and the metrics.

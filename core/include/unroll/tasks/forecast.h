@@ -15,10 +15,13 @@
 namespace unroll {
 
 // Network: x [T,B,S] in the units of the S columns -> forecast [B,H,S] in the same units. A model of differences reads
-// one row more than its window. Stream: x [T,B,S] -> [T,B,H*S]: all columns one step ahead, then two steps ahead, ...
-// Training uses windows; a stream continues without limit.
+// the sum of its lags in rows before its window. Stream: x [T,B,S] -> [T,B,H*S]: all columns one step ahead, then two
+// steps ahead, ... Training uses windows. The layers of a stream continue without limit; with scale = window they read
+// each window anew. Before the first row all earlier rows are equal to it.
 //
-// Metadata: window, horizon, difference ("1": differences are modeled), series (number of columns)
+// Metadata: window, horizon, period, series (number of columns)
+//   difference                     the lags: "0" (none), "1", "1,12"
+//   scale                          series or window; autoregression: values that the linear part reads, 0: none
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
 //   header, separator, missing, missing_values   as for classify, with the related keys
@@ -33,8 +36,8 @@ namespace unroll {
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
 // also reported per column as "mae.NAME"; across columns with different units only mase is meaningful. Baselines, per
-// column: persistence, seasonal_naive, and linear_ar, an autoregression of order `window` fitted by least squares. With
-// `difference` linear_ar is ARIMA(window, 1, 0). It reads its own predictions beyond the first step.
+// column: persistence, seasonal_naive, and linear_ar, an autoregression of order `window` fitted by least squares to
+// the differences of the model. It reads its own predictions beyond the first step.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;
@@ -46,11 +49,20 @@ struct ForecastOptions {
   // neighbors within the window; after the last value of the window, that value. "error": refuse missing values.
   std::string missing = "previous";
   std::vector<std::string> missing_values = default_missing_values();
-  std::int64_t window = 52;
-  std::int64_t horizon = 1;
+  std::int64_t window = 0;
+  std::int64_t horizon = 0;
   std::int64_t stride = 1;  // validation and test use every window
-  std::int64_t period = 52;
-  bool difference = false;
+  std::int64_t period = 0;
+  // The model reads and predicts these instead of levels: none (levels), or differences (Box & Jenkins 1970), applied
+  // in turn: first (to the previous value), seasonal (to the value a period earlier), or a lag: "first,seasonal",
+  // "336". auto tries each with the windows and scales that are open, as linear models: they are fitted to the first
+  // 70 % of the rows before the test set and scored on the others.
+  std::string difference = "auto";
+  // Standardization: by the training set of each series, or then by each window too.
+  std::string scale = "auto";
+  // Adds to the network's forecast a linear one of each series from its own window (the autoregressive component of
+  // LSTNet, Lai et al. 2018, section 3.6). It starts at the least-squares solution, and the network's part at zero.
+  bool autoregression = true;
   std::int64_t batch = 32;
   SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
   SplitSource test = 0.2;          // a separate file is a separate series with the same columns
@@ -71,16 +83,29 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::missing>(keys::missing),
     option<&ForecastOptions::missing_values>(keys::missing_values),
     option<&ForecastOptions::window>(
-        {"data.window", between(1, 1e6), "number of past values that a forecast reads"}),
+        {"data.window", between(0, 1e6),
+         "number of past values that a forecast reads; 0: one season or two (at least 8 values), whichever predicts "
+         "better"}),
     option<&ForecastOptions::horizon>(
-        {"data.horizon", between(1, 1e5), "number of future values that are predicted at once"}),
+        {"data.horizon", between(0, 1e5), "number of future values that are predicted at once; 0: a season"}),
     option<&ForecastOptions::stride>(
         {"data.stride", between(1, 1e6), "distance between training windows, in values"}),
     option<&ForecastOptions::period>(
-        {"data.period", between(1, 1e6), "length of the season for the seasonal-naive baseline, in values"}),
+        {"data.period", between(0, 1e6),
+         "length of the season for the seasonal-naive baseline, mase and seasonal differences, in values; 0: the usual "
+         "one for the step of the dates, else the one that the autocorrelation shows"}),
     option<&ForecastOptions::difference>(
         {"data.difference", any_value,
-         "read changes between values, and predict the change from the last value of the window"}),
+         "read and predict differences to earlier values: first (the previous value), seasonal (data.period earlier), "
+         "a number of values, or several of them: \"first,seasonal\"; none: the values themselves; auto: what predicts "
+         "best"}),
+    option<&ForecastOptions::scale>(
+        {"data.scale", one_of("auto|series|window"),
+         "standardize by the mean and deviation of the training set (series), and then of each window (window); auto: "
+         "what predicts best"}),
+    option<&ForecastOptions::autoregression>(
+        {"model.autoregression", any_value,
+         "add a linear forecast of each series from its own window, which starts at the least-squares solution"}),
     option<&ForecastOptions::validation>(keys::validation),
     option<&ForecastOptions::test>(keys::test),
     option<&ForecastOptions::batch>(keys::batch),
@@ -96,7 +121,7 @@ class UNROLL_API Forecaster {
 
   const std::vector<std::string>& columns() const;  // S names; "" for a single unnamed column
   std::int64_t horizon() const;  // forecast steps of one model run
-  std::int64_t history() const;  // rows that the model reads: its window, plus one for a model of differences
+  std::int64_t history() const;  // rows that the model reads: its window, and the lags of its differences
   using Values = std::vector<double>;  // [rows, S], oldest first
   // Each history has history() rows or more. The last history() rows are read and must be finite. Returns `steps` rows,
   // 0: horizon(). Beyond the horizon the model reads its own forecasts. Throws Error(usage) on a shorter history.

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compare forecasts of the M1, M3 and Tourism competitions: seasonal naive, statsforecast and later unroll.
+
+usage: bench/forecast/data.py FOLDER
+       bench/forecast/panels.py FOLDER [--groups m3-monthly,tourism-monthly] [--methods naive,ets,theta,unroll]
+
+A cell is the mean MASE of the series of a group, over the official horizon. The scale of a series is its mean error of
+the seasonal naive forecast one step ahead in the training part; a season is one step in groups that are not monthly or
+quarterly. The seasonal naive forecast must have 1.631 in tourism-monthly and 1.146 in m3-monthly; --check tests this
+and exits with code 9 if it has not.
+"""
+import argparse
+import csv
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+
+import data
+
+PUBLISHED = {"tourism-monthly": 1.631, "m3-monthly": 1.146}
+
+
+class Panel:
+    """The series of a group: training and test values by name."""
+
+    def __init__(self, folder, group):
+        self.horizon, self.m = data.PANELS[group]
+        self.train_path, test = (pathlib.Path(folder) / f"{group}-{part}.csv" for part in ("train", "test"))
+        self.train, self.test = self.read(self.train_path), self.read(test)
+
+    @staticmethod
+    def read(path):
+        series = {}
+        with open(path, newline="") as file:
+            for row in csv.DictReader(file):
+                series.setdefault(row["unique_id"], []).append(float(row["y"]))
+        return series
+
+    def mase(self, name, forecast):
+        x, m = self.train[name], self.m
+        scale = statistics.fmean(abs(a - b) for a, b in zip(x[m:], x))
+        return statistics.fmean(abs(a - b) for a, b in zip(self.test[name], forecast, strict=True)) / scale
+
+    def mean_mase(self, forecasts):
+        """The mean over all series; forecasts has the values of the horizon by name."""
+        each = [self.mase(name, forecasts[name]) for name in self.train]
+        if not all(map(math.isfinite, each)):
+            raise RuntimeError(f"{sum(not math.isfinite(value) for value in each)} series have no finite forecast")
+        return statistics.fmean(each)
+
+
+def naive(panel):
+    m = panel.m
+    return {name: [x[len(x) - m + h % m] for h in range(panel.horizon)] for name, x in panel.train.items()}
+
+
+def statsforecast(model):
+    """A method with AutoETS or AutoTheta, fitted to each series on one thread."""
+    def forecasts(panel):
+        import numpy as np
+        from statsforecast import models
+        kind = getattr(models, model)
+        return {name: kind(season_length=panel.m).forecast(y=np.array(x), h=panel.horizon)["mean"].tolist()
+                for name, x in panel.train.items()}
+    return forecasts
+
+
+def unroll(panel):
+    """One model of all series of panel.train_path."""
+    raise RuntimeError("unroll forecast reads one column per series and equal dates; it does not read the long form "
+                       f"of {panel.train_path.name} (unique_id, ds, y) yet")
+
+
+METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll}
+
+
+def cell(o, group, method):
+    panel = Panel(o.folder, group)
+    begin = time.perf_counter(), time.process_time()
+    try:
+        mase = panel.mean_mase(METHODS[method](panel))
+    except (RuntimeError, ImportError) as error:
+        print(f"{group}, {method}: {error}", file=sys.stderr)
+        return None
+    seconds, cpu = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    print(f"{group}, {method}: MASE {mase:.3f}; {seconds:.1f} s, CPU {cpu:.1f} s", file=sys.stderr)
+    return {"mase": mase, "seconds": seconds, "cpu_seconds": cpu}
+
+
+def wrong(rows):
+    """Groups in which the seasonal naive forecast has another error than the published one."""
+    cells = rows.get("naive", {})
+    return [group for group, value in PUBLISHED.items() if group in cells and abs(cells[group]["mase"] - value) > 5e-4]
+
+
+def table(title, rows, text):
+    groups = list(next(iter(rows.values())))
+    print(f"\n| {title} | " + " | ".join(groups) + " |\n|" + "---|" * (len(groups) + 1))
+    for method, cells in rows.items():
+        print(f"| {method} | " + " | ".join(text(of) if of else "–" for of in cells.values()) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="what data.py wrote")
+    parser.add_argument("--groups", default=",".join(data.PANELS))
+    parser.add_argument("--methods", default="naive", help="naive, ets, theta, unroll")
+    parser.add_argument("--check", action="store_true", help="compare naive with the published errors")
+    parser.add_argument("--json", help="file for the results")
+    o = parser.parse_args()
+    rows = {}
+    for group in o.groups.split(","):
+        for method in o.methods.split(","):
+            rows.setdefault(method, {})[group] = cell(o, group, method)
+    if o.json:
+        pathlib.Path(o.json).write_text(json.dumps(rows, indent=1) + "\n")
+    table("MASE", rows, lambda of: f"{of['mase']:.3f}")
+    table("CPU seconds", rows, lambda of: f"{of['cpu_seconds']:.3g}")
+    if o.check and (groups := wrong(rows)):
+        print(f"seasonal naive differs from the published errors in {', '.join(groups)}", file=sys.stderr)
+        return 9
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

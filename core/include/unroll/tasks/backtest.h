@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasts of known values: those of every window of a split, and prediction intervals from their errors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "unroll/support/export.h"
+#include "unroll/train/task.h"
+
+namespace unroll {
+
+class Forecaster;
+
+// One value of a forecast.
+struct PastForecast {
+  std::string series;      // its column
+  std::string origin, at;  // dates, or row numbers from 0, of the last row that the forecast knows and of the value
+  std::int64_t ahead = 1;  // steps from `origin` to `at`
+  double value = 0;        // NaN where missing
+  double forecast = 0;
+};
+// Visits the forecasts of every window of a split of a forecast task, in order: window by window, then by series, then
+// by steps ahead. Throws Error(usage) if the task is no forecast.
+UNROLL_API void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
+                                  const std::function<void(const PastForecast&)>& see);
+
+// Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, algorithm 2): the interval at level p is
+// the forecast plus and minus the error that a share p of the forecasts of the validation set did not exceed, by series
+// and steps ahead. It fits any model, and covers a share p of new values if their errors are like those.
+class UNROLL_API ForecastIntervals {
+ public:
+  // Forecasts the windows of the validation set of a forecast task, at most 2,000 of them, evenly spread. Throws
+  // Error(usage) if the task is no forecast.
+  ForecastIntervals(const Task& task, Forecaster& forecaster);
+
+  // The number of errors from which the interval of a series one step ahead is taken.
+  std::int64_t n_errors(std::size_t series = 0) const;
+  // Returns half the width of an interval at `level`, between 0 and 1, in units of the series; infinity if the
+  // validation set has too few windows: fewer than level / (1 - level). `ahead` is below the horizon of the model.
+  double half_width(double level, std::int64_t ahead, std::size_t series) const;
+
+ private:
+  std::size_t n_series_ = 0;
+  std::vector<std::vector<double>> errors_;  // [H*S], absolute, ascending
+};
+
+}  // namespace unroll

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes: H horizon, S series.
+#include "unroll/tasks/backtest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/data/table/series_rows.h"
+#include "core/tasks/common/split_records.h"
+#include "unroll/support/error.h"
+#include "unroll/tasks/forecast.h"
+
+namespace unroll {
+
+namespace {
+
+constexpr std::int64_t k_most_windows = 2'000;  // for intervals
+constexpr std::size_t k_windows_at_once = 64;
+
+const SplitSeries& series_of(const Task& task, const char* where) {
+  if (const auto* series = dynamic_cast<const SplitSeries*>(&task)) return *series;
+  throw Error(ErrorKind::usage, where, "the task is no forecast");
+}
+
+// Calls see(first row of the targets, rows of the targets [H,S], forecast [H,S]) for at most `most` windows, evenly
+// spread.
+template <class F>
+void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaster, std::int64_t most, const F& see) {
+  const SeriesRows& rows = task.series(split);
+  const Runs& windows = task.windows(split);
+  const std::int64_t every = std::max<std::int64_t>((windows.size() + most - 1) / most, 1);
+  std::vector<Forecaster::Values> histories;
+  std::vector<std::int64_t> starts;
+  SeriesPiece piece;
+  for (std::int64_t i = 0; i < windows.size(); i += every) {
+    const std::int64_t t = windows[i];
+    rows.read(t - forecaster.history(), t, piece);
+    if (task.interpolates()) piece.interpolate(t);
+    histories.push_back(piece.levels);
+    starts.push_back(t);
+    if (starts.size() < k_windows_at_once && i + every < windows.size()) continue;
+    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories);
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+      rows.read(starts[k], starts[k] + forecaster.horizon(), piece);
+      see(starts[k], piece, forecasts[k]);
+    }
+    histories.clear();
+    starts.clear();
+  }
+}
+
+}  // namespace
+
+void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
+                       const std::function<void(const PastForecast&)>& see) {
+  const SplitSeries& series = series_of(task, "for_each_forecast");
+  const SeriesRows& rows = series.series(split);
+  const std::size_t S = rows.n_series();
+  const auto visit = [&](std::int64_t first, const SeriesPiece& piece, const Forecaster::Values& forecast) {
+    for (std::size_t s = 0; s < S; ++s)
+      for (std::int64_t h = 0; h < forecaster.horizon(); ++h)
+        see({rows.column_name(s), rows.place(first - 1), rows.place(first + h), h + 1,
+             piece.is_observed(first + h, s) ? piece.level(first + h, s) : std::nan(""),
+             forecast[static_cast<std::size_t>(h) * S + s]});
+  };
+  for_each_window(series, split, forecaster, std::numeric_limits<std::int64_t>::max() / 2, visit);
+}
+
+ForecastIntervals::ForecastIntervals(const Task& task, Forecaster& forecaster) {
+  const SplitSeries& series = series_of(task, "ForecastIntervals");
+  n_series_ = series.series(Split::validation).n_series();
+  errors_.resize(static_cast<std::size_t>(forecaster.horizon()) * n_series_);
+  for_each_window(series, Split::validation, forecaster, k_most_windows,
+                  [&](std::int64_t, const SeriesPiece& piece, const Forecaster::Values& forecast) {
+                    for (std::size_t k = 0; k < errors_.size(); ++k)
+                      if (piece.observed[k] != 0) errors_[k].push_back(std::fabs(forecast[k] - piece.levels[k]));
+                  });
+  for (std::vector<double>& errors : errors_) std::sort(errors.begin(), errors.end());
+}
+
+std::int64_t ForecastIntervals::n_errors(std::size_t series) const { return std::ssize(errors_.at(series)); }
+
+// The smallest error that ceil((n + 1) p) of the n errors do not exceed.
+double ForecastIntervals::half_width(double level, std::int64_t ahead, std::size_t series) const {
+  const std::vector<double>& errors = errors_.at(static_cast<std::size_t>(ahead) * n_series_ + series);
+  const double rank = std::ceil((static_cast<double>(errors.size()) + 1) * level * (1 - 1e-12));
+  if (rank > static_cast<double>(errors.size())) return std::numeric_limits<double>::infinity();
+  return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+}
+
+}  // namespace unroll

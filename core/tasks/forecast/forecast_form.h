@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs and answers of a forecasting network, in place of the levels of its series. Shapes: W window, R values that
+// the linear part reads, B rows of a batch, S series, H horizon.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/tasks/common/task_parts.h"
+#include "core/tasks/forecast/differencing.h"
+
+namespace unroll {
+
+// Least scale of a window, in units of the series' deviation.
+inline constexpr double k_least_scale = 0.01;
+
+struct ForecastForm {
+  Differencing differencing;
+  bool by_window = false;      // each window has its own scale
+  std::int64_t regressed = 0;  // R; 0: no linear part
+
+  std::int64_t depth() const { return differencing.depth(); }
+};
+// Reads data.difference, "first,seasonal" or "1,12", or its form in metadata. Returns nothing for other words and for
+// lags beyond k_most_back.
+std::optional<Differencing> differencing_in(std::string_view words, std::int64_t period);
+void put_form(Metadata& metadata, const ForecastForm& form);
+ForecastForm get_form(const Metadata& metadata);  // throws Error(input_file)
+
+// The linear part: the forecast of series s, h steps ahead, is bias[s,h] + sum over r of weight[s,r,h] * window[r].
+struct LinearStart {
+  Tensor weight, bias;  // [S,R,H], [S,1,H]
+};
+
+// The answers to x [W,B,S], both standardized.
+struct ForecastAnswers {
+  Value y;     // [B,H,S]
+  Value unit;  // [B,1,S], the scale of each window; empty unless form.by_window
+};
+// `start` has the initial values of the linear part; without it they are zero.
+ForecastAnswers forecast_answers(Scope& scope, Value x, const RecurrentModelOptions& model, const ForecastForm& form,
+                                 std::int64_t horizon, const LinearStart* start = nullptr);
+// The linear part alone: window [W,B,S] -> [B,H,S].
+Value linear_forecast(const Scope& scope, Value window, std::int64_t regressed, std::int64_t horizon,
+                      const LinearStart* start = nullptr);
+
+}  // namespace unroll

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tasks/forecast/linear_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace unroll {
+
+namespace {
+
+constexpr double k_ridge = 0.01;        // of the number of windows, for standardized inputs
+constexpr double k_most_work = 2e8;     // multiplications of one fit
+constexpr std::size_t k_most_tried = 8;  // series of a trial
+constexpr std::int64_t k_most_origins = 400;
+constexpr std::int64_t k_room = std::int64_t{1} << 23;  // most elements of the normal equations in memory
+
+// Reads windows of one series as the network does.
+class WindowReader {
+ public:
+  WindowReader(const ForecastShape& shape, std::span<const ZScore> scales)
+      : shape_(shape), scales_(scales), inputs_(shape.window), base_(shape.horizon) {}
+
+  void read(const SeriesPiece& piece, std::int64_t t, std::size_t s) {
+    const ForecastForm& form = shape_.form;
+    const std::int64_t W = shape_.window;
+    for (std::int64_t w = 0; w < W; ++w)
+      inputs_[w] = scales_[0].apply(value_at(piece, t - W + w, s, form.differencing));
+    continue_at(piece, t, s, form.differencing, base_);
+    if (form.by_window) take_scale();
+  }
+  std::span<const double> inputs() const { return std::span(inputs_).last(shape_.form.regressed); }
+  double target(double level, std::int64_t h) const { return (scales_[h].apply(level - base_[h]) - middle_) / unit_; }
+  double level(double target, std::int64_t h) const {
+    return (target * unit_ + middle_) * scales_[h].deviation + scales_[h].mean + base_[h];
+  }
+
+ private:
+  void take_scale() {
+    const double n = static_cast<double>(inputs_.size());
+    middle_ = 0;
+    if (shape_.form.differencing.empty())
+      for (const double value : inputs_) middle_ += value / n;
+    double square = k_least_scale * k_least_scale;
+    for (double& value : inputs_) {
+      value -= middle_;
+      square += value * value / n;
+    }
+    unit_ = std::sqrt(square);
+    for (double& value : inputs_) value /= unit_;
+  }
+
+  const ForecastShape& shape_;
+  std::span<const ZScore> scales_;
+  std::vector<double> inputs_, base_;
+  double middle_ = 0, unit_ = 1;
+};
+
+// Calls see(t) for at most `most` of the positions, evenly spread.
+template <class F>
+void for_some(const Runs& positions, std::int64_t most, const F& see) {
+  const std::int64_t n = positions.size(), every = (n + most - 1) / std::max<std::int64_t>(most, 1);
+  for (std::int64_t i = 0; i < n; i += every) see(positions[i]);
+}
+
+std::int64_t most_windows(const ForecastShape& shape) {
+  const auto R = static_cast<double>(shape.form.regressed), H = static_cast<double>(shape.horizon);
+  return std::max(static_cast<std::int64_t>(k_most_work / (R * (R / 2 + H))), 2 * shape.form.regressed);
+}
+
+// The fit of one series.
+class SeriesFit {
+ public:
+  SeriesFit(const ForecastShape& shape, std::span<const ZScore> scales, std::size_t series)
+      : shape_(shape), series_(series), fit_(shape.form.regressed, shape.horizon), reader_(shape, scales),
+        values_(shape.horizon) {}
+
+  // Skips a window with a missing target.
+  void learn(const SeriesPiece& piece, std::int64_t t) {
+    for (std::int64_t h = 0; h < shape_.horizon; ++h)
+      if (!piece.is_observed(t + h, series_)) return;
+    reader_.read(piece, t, series_);
+    for (std::int64_t h = 0; h < shape_.horizon; ++h) values_[h] = reader_.target(piece.level(t + h, series_), h);
+    fit_.learn(reader_.inputs(), values_);
+  }
+  void solve() { fit_.solve(k_ridge * static_cast<double>(fit_.count()) + 1e-9); }
+  const LeastSquares& fit() const { return fit_; }
+  // Returns the sum of the absolute errors of the observed targets, and adds their number to `n`.
+  double error(const SeriesPiece& piece, std::int64_t t, double& n) {
+    reader_.read(piece, t, series_);
+    fit_.predict(reader_.inputs(), values_);
+    double sum = 0;
+    for (std::int64_t h = 0; h < shape_.horizon; ++h) {
+      if (!piece.is_observed(t + h, series_)) continue;
+      sum += std::fabs(reader_.level(values_[h], h) - piece.level(t + h, series_));
+      ++n;
+    }
+    return sum;
+  }
+
+ private:
+  const ForecastShape& shape_;
+  std::size_t series_;
+  LeastSquares fit_;
+  WindowReader reader_;
+  std::vector<double> values_;  // targets or predictions
+};
+
+// Returns the scale of the differences of series s in rows [begin, end), for all distances.
+std::vector<ZScore> one_scale(const SeriesPiece& rows, const ForecastShape& shape, std::int64_t begin, std::int64_t end,
+                              std::size_t s) {
+  const std::int64_t first = begin + shape.form.depth();
+  ZScoreFit fit(end - first);
+  for (const auto show : {&ZScoreFit::first, &ZScoreFit::second})
+    for (std::int64_t t = first; t < end; ++t) (fit.*show)(value_at(rows, t, s, shape.form.differencing));
+  return std::vector<ZScore>(shape.horizon, fit.score());
+}
+
+}  // namespace
+
+LinearStart fit_linear(const SeriesRows& rows, const Runs& windows, const ForecastShape& shape,
+                       std::span<const std::vector<ZScore>> scales) {
+  const std::int64_t S = std::ssize(scales), R = shape.form.regressed, H = shape.horizon;
+  LinearStart start{Tensor(DType::f32, {S, R, H}), Tensor(DType::f32, {S, 1, H})};
+  const std::int64_t together = std::max<std::int64_t>(k_room / ((R + 1) * (R + 1 + H)), 1);
+  for (std::int64_t begin = 0; begin < S; begin += together) {
+    std::vector<SeriesFit> fits;
+    for (std::int64_t s = begin; s < std::min(begin + together, S); ++s) fits.emplace_back(shape, scales[s], s);
+    SeriesCursor cursor(rows);
+    for_some(windows, most_windows(shape), [&](std::int64_t t) {
+      const SeriesPiece& piece = cursor.at(shape.first_before(t), t + H);
+      for (SeriesFit& fit : fits) fit.learn(piece, t);
+    });
+    for (std::int64_t s = begin; s < begin + std::ssize(fits); ++s) {
+      fits[s - begin].solve();
+      const LeastSquares& fit = fits[s - begin].fit();
+      for (std::int64_t h = 0; h < H; ++h) {
+        start.bias.set(s * H + h, fit.intercept(h));
+        for (std::int64_t r = 0; r < R; ++r) start.weight.set((s * R + r) * H + h, fit.weight(r, h));
+      }
+    }
+  }
+  return start;
+}
+
+double trial_error(const TrialRows& trial, const ForecastShape& shape) {
+  const std::int64_t H = shape.horizon;
+  const auto positions = [&](std::int64_t from, std::int64_t to) {
+    return targets_between(trial.observed, from, to, {shape.window, H, trial.rows.begin + shape.form.depth(), 1});
+  };
+  const Runs fitted = positions(trial.rows.begin, trial.cut), scored = positions(trial.cut, trial.rows.end);
+  if (fitted.empty() || scored.empty()) return std::numeric_limits<double>::infinity();
+  double sum = 0, n = 0;
+  const std::size_t S = trial.seasonal.size(), every = (S + k_most_tried - 1) / k_most_tried;
+  for (std::size_t s = 0; s < S; s += every) {
+    if (trial.seasonal[s] <= 0) continue;
+    const std::vector<ZScore> scales = one_scale(trial.rows, shape, trial.rows.begin, trial.cut, s);
+    SeriesFit fit(shape, scales, s);
+    for_some(fitted, most_windows(shape), [&](std::int64_t t) { fit.learn(trial.rows, t); });
+    fit.solve();
+    for_some(scored, k_most_origins,
+             [&](std::int64_t t) { sum += fit.error(trial.rows, t, n) / trial.seasonal[s]; });
+  }
+  return n > 0 ? sum / n : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace unroll

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of a forecast that the data decide: period, horizon, window, differences and scale.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tasks/forecast/linear_fit.h"
+
+namespace unroll {
+
+struct ForecastRecipe {
+  ForecastOptions options;         // nothing is left to the data
+  ForecastForm form;
+  std::vector<std::string> notes;  // what was decided, as Task::notes()
+};
+// Decides by the rows of the training file before `end`, where the test set begins. A window and its targets take at
+// most `room` rows: those of the smallest file of a split.
+ForecastRecipe decide_recipe(const ForecastOptions& options, const SeriesRows& rows, std::int64_t end,
+                             std::int64_t room);
+// Takes what the options leave open from a trained model.
+ForecastRecipe trained_recipe(const ForecastOptions& options, const Metadata& fitted);
+
+}  // namespace unroll
