@@ -13,11 +13,11 @@ namespace unroll::c {
 
 namespace {
 
-constexpr std::string_view k_options[] = {"backend", "threads"};
+constexpr std::string_view k_model_options[] = {"backend", "threads"};
 constexpr std::int64_t k_most_threads = 1024;
 
 SharedModel open(TensorFile file, const std::string& name, const char* options) {
-  const Options o(options, k_options);
+  const Options o(options, k_model_options);
   if (!file.metadata.contains("task"))
     throw Error(ErrorKind::input_file, name, "does not describe its network: there is no metadata 'task'",
                 "Pass a file that `unroll train` wrote, such as runs/x/best.safetensors");

@@ -15,7 +15,7 @@ namespace unroll::c {
 
 namespace {
 
-constexpr std::string_view k_options[] = {"lanes", "chunk", "weights"};
+constexpr std::string_view k_stream_options[] = {"lanes", "chunk", "weights"};
 constexpr std::int64_t k_most = std::int64_t{1} << 20;  // lanes, steps of a chunk
 
 struct OpenStream {
@@ -29,7 +29,7 @@ Streams& streams() {
 }
 
 StreamOptions options_of(const char* text) {
-  const Options o(text, k_options);
+  const Options o(text, k_stream_options);
   return {.lanes = o.number("lanes", 1, 1, k_most),
           .chunk = o.number("chunk", 1, 1, k_most),
           .weights = weight_format_from_name(o.text("weights", "f32"))};

@@ -4,10 +4,11 @@
 
 Usage: check_encodings.py UNROLL
 """
+import itertools
 import subprocess
 import tempfile
 
-from command import UNROLL, Result, call, ok, run_checks
+from command import UNROLL, Result, call, chosen, ok, run_checks
 from small_runs import KINDS, SMALL
 
 FILES = {"language-model": "text.txt", "forecast": "series.csv", "classify": "patterns.csv", "regress": "waves.csv",
@@ -84,35 +85,32 @@ def checked(folder):
     """data check: what is read has the figures of its UTF-8; the rest is an error that names the conversion"""
     samples(folder)
     path = folder / "data"
-    for kind in KINDS:
-        for name, letters, encode, way in ENCODINGS:
-            text = sample(folder, kind, letters)
-            path.write_bytes(encode(text))
-            result = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
-            if way:
-                require_named(result, way, (kind, name))
-                continue
-            if kind == "language-model" and name == "CR LF":
-                continue  # a CR is a character of the text
-            path.write_bytes(text.encode())
-            plain = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
-            assert plain.code == result.code == 0, (kind, name, result.code, result.out)
-            figures = {k: v for k, v in result.json()["figures"].items() if "bytes" not in k and "length" not in k}
-            assert figures.items() <= plain.json()["figures"].items(), (kind, name, figures, plain.json()["figures"])
+    for kind, (name, letters, encode, way) in chosen(itertools.product(KINDS, ENCODINGS)):
+        text = sample(folder, kind, letters)
+        path.write_bytes(encode(text))
+        result = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
+        if way:
+            require_named(result, way, (kind, name))
+            continue
+        if kind == "language-model" and name == "CR LF":
+            continue  # a CR is a character of the text
+        path.write_bytes(text.encode())
+        plain = call("data", "check", folder / kind / "config.toml", "--set", f"data.path={path}", "--json")
+        assert plain.code == result.code == 0, (kind, name, result.code, result.out)
+        figures = {k: v for k, v in result.json()["figures"].items() if "bytes" not in k and "length" not in k}
+        assert figures.items() <= plain.json()["figures"].items(), (kind, name, figures, plain.json()["figures"])
 
 
 def trained(folder):
     """train: the data file, and a test set in a file of its own, are read or named"""
     samples(folder)
     path = folder / "data"
-    for kind in KINDS:
-        for key in ("path", "test"):
-            for name, letters, encode, way in FAULTY if key == "path" else FAULTY[::4]:
-                path.write_bytes(encode(sample(folder, kind, letters)))
-                result = call("train", folder / kind / "config.toml", "--out", folder / "run", "--set",
-                              f"data.{key}={path}")
-                require_named(result, way, (kind, key, name))
-                assert not (folder / "run").exists(), (kind, name)
+    keys = [("path", row) for row in FAULTY] + [("test", row) for row in FAULTY[::4]]
+    for kind, (key, (name, letters, encode, way)) in chosen(itertools.product(KINDS, keys)):
+        path.write_bytes(encode(sample(folder, kind, letters)))
+        result = call("train", folder / kind / "config.toml", "--out", folder / "run", "--set", f"data.{key}={path}")
+        require_named(result, way, (kind, key, name))
+        assert not (folder / "run").exists(), (kind, name)
 
 
 def predicted(folder):
@@ -128,7 +126,7 @@ def predicted(folder):
         lines = text.splitlines()[:80]
         if kind in ("label", "translate", "summarize"):
             lines = [line.split("\t")[0] + " e" for line in lines]  # of the numbers of translate none has an e
-        for name, letters, encode, way in ENCODINGS:
+        for name, letters, encode, way in chosen(ENCODINGS):
             new = "\n".join(lines if kind in TABLES else [line.replace("e", letters) for line in lines]) + "\n"
             if kind in TABLES and name in ("Latin-1", "Windows-1252", "Shift-JIS", "GB18030", "Windows-1251"):
                 continue  # numbers alone are the same in them

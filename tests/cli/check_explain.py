@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`unroll explain`, and `--explain` of other commands. usage: check_explain.py UNROLL SOURCE_ROOT"""
+import itertools
 import json
 import pathlib
 import re
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from command import UNROLL, ok, refused, run_checks
+from command import UNROLL, chosen, ok, refused, run_checks
 
 ROOT = pathlib.Path(sys.argv[2])
 QUICK = ["--seconds", 0, "--threads", 1]
@@ -79,20 +80,19 @@ def without_a_device(folder):
                for cell in ("rnn", "gru", "lnlstm", "mgu", "peephole_lstm")]
     models.append([ROOT / "docs/examples/cells/slstm.toml", *settings])
     assert len(models) == 13
-    for backend in ("cuda:sm_90", "vulkan:generic"):
-        for model in models:
-            found = explained(*model, "--backend", backend)
-            assert found["backend"] == backend and found["device"].startswith("profile of "), found["device"]
-            for plan in found["plans"]:
-                assert plan["runs"] == 0 and plan["milliseconds"] == 0, plan["plan"]
-                assert {p["phase"] for p in plan["places"]} <= {"forward", "backward", "update"}
-                loops = [c for c in plan["calls"] if c["loop"]]
-                assert loops and all("loop of" in c["kernel"] for c in loops), (backend, model)
-                kernels = [c["kernel"] for c in plan["calls"] if c["inner"]]
-                assert any(kernel.startswith("product, M ") for kernel in kernels), (backend, model)
-                assert any("fused kernel of" in c["kernel"] for c in plan["calls"])
-                assert sum(c["flop"] for c in plan["calls"] if not c["inner"]) > 0
-            assert len(found["plans"]) == 2 and len(found["plans"][0]["calls"]) > len(found["plans"][1]["calls"])
+    for model, backend in chosen(itertools.product(models, ("cuda:sm_90", "vulkan:generic"))):
+        found = explained(*model, "--backend", backend)
+        assert found["backend"] == backend and found["device"].startswith("profile of "), found["device"]
+        for plan in found["plans"]:
+            assert plan["runs"] == 0 and plan["milliseconds"] == 0, plan["plan"]
+            assert {p["phase"] for p in plan["places"]} <= {"forward", "backward", "update"}
+            loops = [c for c in plan["calls"] if c["loop"]]
+            assert loops and all("loop of" in c["kernel"] for c in loops), (backend, model)
+            kernels = [c["kernel"] for c in plan["calls"] if c["inner"]]
+            assert any(kernel.startswith("product, M ") for kernel in kernels), (backend, model)
+            assert any("fused kernel of" in c["kernel"] for c in plan["calls"])
+            assert sum(c["flop"] for c in plan["calls"] if not c["inner"]) > 0
+        assert len(found["plans"]) == 2 and len(found["plans"][0]["calls"]) > len(found["plans"][1]["calls"])
     text = ok("explain", *models[0], "--backend", "cuda:sm_90", "--svg", folder / "profile.svg").out
     for part in ("device memory", "work by phase and layer", "update: calls", "optimizations not applied"):
         assert part in text, part

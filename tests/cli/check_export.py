@@ -4,6 +4,7 @@
 
 Usage: check_export.py UNROLL [PYTHON]      PYTHON: an interpreter with onnxruntime, by default python3
 """
+import itertools
 import pathlib
 import resource
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from command import UNROLL, call, load, ok, refused, run_checks, save
+from command import UNROLL, call, chosen, load, ok, refused, run_checks, save
 from small_runs import KINDS, SMALL, config
 
 PYTHON = sys.argv[2] if len(sys.argv) > 2 else "python3"
@@ -59,7 +60,7 @@ def headers(folder):
         ok("export", folder / kind / "run", "--format", "cpp", "--out", folder / f"{kind}.h", "--check")
     own = folder / "own.toml"
     own.write_text(OWN_CELL)
-    for options in ([], ["--lanes", 3, "--weights-dtype", "bf16"], ["--weights-dtype", "int8"]):
+    for options in chosen([["--lanes", 3, "--weights-dtype", "bf16"], ["--weights-dtype", "int8"], []]):
         report = ok("export", own, "--format", "cpp", "--name", "Own", "--out", folder / "own.h", "--check", "--json",
                     *options).json()
         assert report["check"]["agrees"] and report["class"] == "Own", report
@@ -79,12 +80,13 @@ def any_order_of_sums(folder):
     """a header gives what the stream gives also where a compiler may reorder sums and forget NaN"""
     own = folder / "own.toml"
     own.write_text(OWN_CELL)
-    for compiler in filter(shutil.which, ("g++", "clang++")):
-        for flags in ("", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros -fno-trapping-math",
-                      "-O3 -ffast-math -march=native"):
-            report = ok("export", own, "--format", "cpp", "--out", folder / "own.h", "--check", "--json",
-                        CXX=f"{compiler} {flags}").json()["check"]
-            assert report["agrees"] and 0 < report["fast_math_difference"] < 1e-6, report
+    compilers = filter(shutil.which, ("g++", "clang++"))
+    options = ("-O3 -ffast-math -march=native", "-funsafe-math-optimizations",
+               "-fassociative-math -fno-signed-zeros -fno-trapping-math", "")
+    for compiler, flags in chosen(itertools.product(compilers, options)):
+        report = ok("export", own, "--format", "cpp", "--out", folder / "own.h", "--check", "--json",
+                    CXX=f"{compiler} {flags}").json()["check"]
+        assert report["agrees"] and 0 < report["fast_math_difference"] < 1e-6, report
 
 
 def streams(folder):
@@ -202,15 +204,14 @@ def wrong_compilers(folder):
     text.write_text('[model]\ncell = "gru"\ninput = 24\nhidden = 32\n')
     wrong = [("t = 0", "t = 0"), ("double(v)", "double(v) * 1.001"), ("double(v)", "v != v ? v : 0.0"),
              ("t = 0", "t = 1")]
-    for weights in ("f32", "bf16", "int8"):
-        for k, (old, new) in enumerate(wrong):
-            compiler.write_text(WRONG_COMPILER.format(old=old, new=new))
-            compiler.chmod(0o755)
-            done = call("export", text, "--format", "cpp", "--weights-dtype", weights, "--out", folder / "gru.h",
-                        "--check", "--json", CXX=str(compiler))
-            assert done.code == (9 if k else 0), (weights, new, done.code, done.err)
-            assert done.json()["check"]["agrees"] == (k == 0), (weights, new, done.out)
-            assert (k == 0) != ("other outputs than the stream" in said(done)), done.err
+    for weights, (k, (old, new)) in chosen(itertools.product(("f32", "bf16", "int8"), enumerate(wrong))):
+        compiler.write_text(WRONG_COMPILER.format(old=old, new=new))
+        compiler.chmod(0o755)
+        done = call("export", text, "--format", "cpp", "--weights-dtype", weights, "--out", folder / "gru.h",
+                    "--check", "--json", CXX=str(compiler))
+        assert done.code == (9 if k else 0), (weights, new, done.code, done.err)
+        assert done.json()["check"]["agrees"] == (k == 0), (weights, new, done.out)
+        assert (k == 0) != ("other outputs than the stream" in said(done)), done.err
     done = call("export", text, "--format", "cpp", "--out", folder / "gru.h", "--check", CXX="false")
     assert done.code == 2 and "needs a C++ compiler" in said(done), (done.code, done.err)
 

@@ -5,6 +5,7 @@ message names the path and what to do. Printed commands can be pasted.
 
 Usage: check_paths.py UNROLL
 """
+import itertools
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import shlex
 import subprocess
 import tempfile
 
-from command import UNROLL, Result, ok, run_checks, save
+from command import UNROLL, Result, chosen, ok, run_checks, save
 from small_runs import SMALL
 
 NOBODY = 65534
@@ -92,20 +93,19 @@ def check(folder, commands, code):
     paths = make_paths(folder)
     (folder / "locked").chmod(0)
     wrong, skipped = [], 0
-    for fault, path in paths.items():
+    for command, fault in chosen(itertools.product(commands, paths)):
         if fault == "no rights" and user is None:
-            skipped += len(commands)
+            skipped += 1
             continue
-        for command in commands:
-            words = [word.format(P=path, **places) for word in command.split()]
-            result = as_user(user or {}, *words, cwd=folder / "home")
-            said = "\n".join(result.messages())
-            missing = [text for text in FAULTS[fault] if text not in said]
-            if fault == "a file as a folder" and "there is no such file" in said:
-                missing = []
-            if result.code != code or missing or "unexpected" in said:
-                wrong.append(f"{command} on {fault}: {result.code}, {said[-300:]}")
-            subprocess.run(["rm", "-rf", places["o"]], check=True)
+        words = [word.format(P=paths[fault], **places) for word in command.split()]
+        result = as_user(user or {}, *words, cwd=folder / "home")
+        said = "\n".join(result.messages())
+        missing = [text for text in FAULTS[fault] if text not in said]
+        if fault == "a file as a folder" and "there is no such file" in said:
+            missing = []
+        if result.code != code or missing or "unexpected" in said:
+            wrong.append(f"{command} on {fault}: {result.code}, {said[-300:]}")
+        subprocess.run(["rm", "-rf", places["o"]], check=True)
     (folder / "locked").chmod(0o755)
     if skipped:
         print(f"     skipped {skipped} cases: no user without the rights of root can run the command")

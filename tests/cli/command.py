@@ -7,6 +7,7 @@ import pty
 import struct
 import subprocess
 import sys
+import time
 
 UNROLL = os.path.abspath(sys.argv[1])
 
@@ -62,6 +63,11 @@ def on_terminal(*arguments, **environment):
     return seen.decode()
 
 
+def chosen(cases):
+    """Every n-th case where UNROLL_CASES=n asks for a short run; all of them otherwise."""
+    return list(cases)[::int(os.environ.get("UNROLL_CASES", "1"))]
+
+
 def save(path, metadata=None, **tensors):
     """Each tensor is (dtype, shape, numbers); those of an F8 type are its bytes."""
     codes = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "I16": "h", "U16": "H", "I8": "b", "U8": "B", "U64": "Q",
@@ -96,9 +102,10 @@ def run_checks(checks, work):
     for check in checks:
         folder = pathlib.Path(work) / check.__name__
         folder.mkdir()
+        start = time.monotonic()
         try:
             check(folder)
-            print("ok  ", check.__doc__ or check.__name__, flush=True)
+            print(f"ok   {time.monotonic() - start:5.1f} s  {check.__doc__ or check.__name__}", flush=True)
         except Exception as error:  # every failure is reported, and counted
             failed += 1
             print("FAIL", check.__doc__ or check.__name__, "\n    ", type(error).__name__, error, flush=True)

@@ -141,13 +141,6 @@ Case case_of(const Example& e, int layers, bool bidirectional, bool lengths) {
           .agreement = {Rule::norm, depth}};
 }
 
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.elements(); ++i) largest = std::max(largest, std::fabs(a.at(i) - b.at(i)));
-  return largest;
-}
-
 // Parts below each other; a part "0" is [H].
 Tensor stacked(const Type& type, const std::vector<const char*>& parts, const std::string& suffix,
                const TensorMap& values) {

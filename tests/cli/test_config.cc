@@ -10,12 +10,14 @@
 #include "frontends/config/config.h"
 #include "frontends/config/run/job.h"
 #include "frontends/config/toml_reader.h"
+#include "tests/support/text.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
 
 namespace {
 
 using namespace unroll;
+using namespace unroll::testing;
 using namespace unroll::cli;
 
 Config config_of(const std::string& text) {
@@ -36,18 +38,6 @@ std::string refusal(ErrorKind kind, const std::function<void()>& action) {
 }
 std::string file_refusal(const std::string& text) {
   return refusal(ErrorKind::input_file, [&] { config_of(text); });
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  MESSAGE("no '" << part << "' in: " << text);
-  return false;
-}
-
-std::string repeated(const std::string& part, int n) {
-  std::string text;
-  for (int i = 0; i < n; ++i) text += part;
-  return text;
 }
 
 }  // namespace
@@ -157,12 +147,12 @@ TEST_CASE("a resolved config reads back to the same config") {
 
 TEST_CASE("an unknown key is refused with its place and the nearest known one") {
   const std::string text = file_refusal("[model]\nhiden = 3\n");
-  CHECK(contains(text, "c.toml:2:1"));
-  CHECK(contains(text, "unknown key model.hiden"));
-  CHECK(contains(text, "Did you mean model.hidden?"));
-  CHECK(contains(file_refusal("hidden = 3"), "Did you mean model.hidden?"));
-  CHECK(contains(file_refusal("[train]\nmodel.lr = 3"), "Did you mean train.lr?"));
-  CHECK(contains(file_refusal("[model.hidden]\nx = 1"), "unknown key model.hidden.x"));
+  CHECK(mentions(text, "c.toml:2:1"));
+  CHECK(mentions(text, "unknown key model.hiden"));
+  CHECK(mentions(text, "Did you mean model.hidden?"));
+  CHECK(mentions(file_refusal("hidden = 3"), "Did you mean model.hidden?"));
+  CHECK(mentions(file_refusal("[train]\nmodel.lr = 3"), "Did you mean train.lr?"));
+  CHECK(mentions(file_refusal("[model.hidden]\nx = 1"), "unknown key model.hidden.x"));
 }
 
 TEST_CASE("a name of other tools is answered with the key that does it, and nonsense with no key") {
@@ -185,11 +175,11 @@ TEST_CASE("a name of other tools is answered with the key that does it, and nons
     const std::string given = pair.first, key = pair.second;
     CAPTURE(given);
     CHECK(nearest_key(given) == key);
-    CHECK(contains(file_refusal(given + " = 1"), "Did you mean " + key + "?"));
+    CHECK(mentions(file_refusal(given + " = 1"), "Did you mean " + key + "?"));
   }
   CHECK(nearest_key("train.zzqqxxkkww").empty());
-  CHECK(contains(file_refusal("train.zzqqxxkkww = 1"), "docs/config.md lists all keys"));
-  CHECK_FALSE(contains(file_refusal("train.zzqqxxkkww = 1"), "Did you mean"));
+  CHECK(mentions(file_refusal("train.zzqqxxkkww = 1"), "docs/config.md lists all keys"));
+  CHECK_FALSE(mentions(file_refusal("train.zzqqxxkkww = 1"), "Did you mean"));
   for (const char* name : {"learning_rate", "batch-size", "epochs", "hidden_dim", "lookback"}) {
     CAPTURE(name);
     REQUIRE_FALSE(key_named(name).empty());
@@ -224,7 +214,7 @@ TEST_CASE("a setting without effect is named with what it needs, others and defa
     CAPTURE(settings);
     const std::string said = lines(settings);
     CHECK(std::count(said.begin(), said.end(), '\n') == 1);
-    CHECK(contains(said, "has no effect: it needs "));
+    CHECK(mentions(said, "has no effect: it needs "));
   }
   const char* const with[] = {
       "", "train.momentum=0.9 train.optimizer=rmsprop", "train.nesterov=true train.optimizer=sgd train.momentum=0.5",
@@ -254,21 +244,21 @@ TEST_CASE("what a key needs names keys and values that exist") {
 }
 
 TEST_CASE("a value of the wrong type is refused with both types") {
-  CHECK(contains(file_refusal("[model]\nhidden = \"3\"\n"), "model.hidden is of type string"));
-  CHECK(contains(file_refusal("[model]\nhidden = 3.0\n"), "must be of type integer"));
-  CHECK(contains(file_refusal("[model]\nbias = 1\n"), "must be of type boolean"));
-  CHECK(contains(file_refusal("[model]\ncell = [\"lstm\"]\n"), "model.cell is of type array"));
-  CHECK(contains(file_refusal("[model]\ncell = 1979-05-27\n"), "model.cell is of type date"));
+  CHECK(mentions(file_refusal("[model]\nhidden = \"3\"\n"), "model.hidden is of type string"));
+  CHECK(mentions(file_refusal("[model]\nhidden = 3.0\n"), "must be of type integer"));
+  CHECK(mentions(file_refusal("[model]\nbias = 1\n"), "must be of type boolean"));
+  CHECK(mentions(file_refusal("[model]\ncell = [\"lstm\"]\n"), "model.cell is of type array"));
+  CHECK(mentions(file_refusal("[model]\ncell = 1979-05-27\n"), "model.cell is of type date"));
 }
 
 TEST_CASE("a value out of range is refused with the range") {
-  CHECK(contains(file_refusal("[model]\nhidden = 0\n"), "must lie between 1 and"));
-  CHECK(contains(file_refusal("[model]\nhidden = -9223372036854775808\n"), "must lie between"));
-  CHECK(contains(file_refusal("[train]\nlr = nan\n"), "must be a finite number"));
-  CHECK(contains(file_refusal("[train]\nlr = inf\n"), "must be a finite number"));
-  CHECK(contains(file_refusal("[train]\nwarmup = -1\n"), "must be at least 0"));
-  CHECK(contains(file_refusal("[train]\nwarmup = 1000000000000001\n"), "must be at most 1000000000000000"));
-  CHECK(contains(file_refusal("[train]\noptimizer = \"adem\"\n"), "Use one of sgd|adam"));
+  CHECK(mentions(file_refusal("[model]\nhidden = 0\n"), "must lie between 1 and"));
+  CHECK(mentions(file_refusal("[model]\nhidden = -9223372036854775808\n"), "must lie between"));
+  CHECK(mentions(file_refusal("[train]\nlr = nan\n"), "must be a finite number"));
+  CHECK(mentions(file_refusal("[train]\nlr = inf\n"), "must be a finite number"));
+  CHECK(mentions(file_refusal("[train]\nwarmup = -1\n"), "must be at least 0"));
+  CHECK(mentions(file_refusal("[train]\nwarmup = 1000000000000001\n"), "must be at most 1000000000000000"));
+  CHECK(mentions(file_refusal("[train]\noptimizer = \"adem\"\n"), "Use one of sgd|adam"));
 }
 
 TEST_CASE("--set overrides a key and is a usage error when it does not fit") {
@@ -282,34 +272,34 @@ TEST_CASE("--set overrides a key and is a usage error when it does not fit") {
   const auto usage = [&](const std::string& setting) {
     return refusal(ErrorKind::usage, [&] { config.apply_setting(setting); });
   };
-  CHECK(contains(usage("model.hidden"), "no value"));
-  CHECK(contains(usage("model.hiden=3"), "Did you mean model.hidden?"));
-  CHECK(contains(usage("model.hidden=three"), "not of type integer"));
-  CHECK(contains(usage("model.hidden=3\nmodel.layers=2"), "not of type integer"));
-  CHECK(contains(usage("model.hidden=0"), "must lie between"));
+  CHECK(mentions(usage("model.hidden"), "no value"));
+  CHECK(mentions(usage("model.hiden=3"), "Did you mean model.hidden?"));
+  CHECK(mentions(usage("model.hidden=three"), "not of type integer"));
+  CHECK(mentions(usage("model.hidden=3\nmodel.layers=2"), "not of type integer"));
+  CHECK(mentions(usage("model.hidden=0"), "must lie between"));
 }
 
 TEST_CASE("text that is not TOML is refused with line and column") {
-  CHECK(contains(file_refusal("[model]\nhidden = \n"), "c.toml:2:"));
-  CHECK(contains(file_refusal("[model]\nhidden = 1\nhidden = 2\n"), "c.toml:3:"));
-  CHECK(contains(file_refusal("\xff\xfe\n"), "not TOML"));
-  CHECK(contains(file_refusal(std::string("[model]\nhidden\0= 1\n", 20)), "not TOML"));
+  CHECK(mentions(file_refusal("[model]\nhidden = \n"), "c.toml:2:"));
+  CHECK(mentions(file_refusal("[model]\nhidden = 1\nhidden = 2\n"), "c.toml:3:"));
+  CHECK(mentions(file_refusal("\xff\xfe\n"), "not TOML"));
+  CHECK(mentions(file_refusal(std::string("[model]\nhidden\0= 1\n", 20)), "not TOML"));
   CHECK(file_refusal("") == "");
 }
 
 TEST_CASE("nesting and size are bounded before the parser runs") {
   constexpr int k_deep = 100000;
-  CHECK(contains(file_refusal("a = " + repeated("[", k_deep)), "nesting deeper than 64"));
-  CHECK(contains(file_refusal("a = " + repeated("{a=", k_deep)), "nesting deeper than 64"));
-  CHECK(contains(file_refusal("a" + repeated(".a", k_deep) + " = 1"), "nesting deeper than 64"));
-  CHECK(contains(file_refusal("[a" + repeated(" . \"a\"", k_deep) + "]"), "nesting deeper than 64"));
-  CHECK(contains(file_refusal("a = '''\n'''" + repeated("\n[", 3) + repeated("[", k_deep)), "nesting deeper than 64"));
-  CHECK(contains(file_refusal(std::string(k_max_toml_bytes + 1, '#')), "at most"));
+  CHECK(mentions(file_refusal("a = " + repeated("[", k_deep)), "nesting deeper than 64"));
+  CHECK(mentions(file_refusal("a = " + repeated("{a=", k_deep)), "nesting deeper than 64"));
+  CHECK(mentions(file_refusal("a" + repeated(".a", k_deep) + " = 1"), "nesting deeper than 64"));
+  CHECK(mentions(file_refusal("[a" + repeated(" . \"a\"", k_deep) + "]"), "nesting deeper than 64"));
+  CHECK(mentions(file_refusal("a = '''\n'''" + repeated("\n[", 3) + repeated("[", k_deep)), "nesting deeper than 64"));
+  CHECK(mentions(file_refusal(std::string(k_max_toml_bytes + 1, '#')), "at most"));
   // What only looks deep is not.
-  CHECK(contains(file_refusal("a = \"" + repeated("[", 1000) + "\" # " + repeated("[", 1000) + "\n"), "unknown key a"));
-  CHECK(contains(file_refusal("a = '''" + repeated("[\n", 1000) + "'''\n"), "unknown key a"));
-  CHECK(contains(file_refusal("a = [" + repeated("1.5, ", 1000) + "]\n"), "unknown key a"));
-  CHECK(contains(file_refusal("a = \"\\\"" + repeated("[", 100) + "\"\n"), "unknown key a"));
+  CHECK(mentions(file_refusal("a = \"" + repeated("[", 1000) + "\" # " + repeated("[", 1000) + "\n"), "unknown key a"));
+  CHECK(mentions(file_refusal("a = '''" + repeated("[\n", 1000) + "'''\n"), "unknown key a"));
+  CHECK(mentions(file_refusal("a = [" + repeated("1.5, ", 1000) + "]\n"), "unknown key a"));
+  CHECK(mentions(file_refusal("a = \"\\\"" + repeated("[", 100) + "\"\n"), "unknown key a"));
 }
 
 TEST_CASE("a cell of text is read from a table of its own and kept by the resolved config") {
@@ -350,7 +340,7 @@ TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
       {"step = 3\n", "cells.mine.step is of type integer. It must be a text"}};
   for (const Row& row : below_states) {
     CAPTURE(row.text);
-    CHECK(contains(file_refusal(std::string("[cells.mine]\nstates = [\"h\"]\n") + row.text), row.says));
+    CHECK(mentions(file_refusal(std::string("[cells.mine]\nstates = [\"h\"]\n") + row.text), row.says));
   }
   const Row whole[] = {
       {"[cells.mine]\nstates = []\nstep = \"\"\n", "[c.toml:2:1] cell 'mine': it has no states"},
@@ -363,10 +353,10 @@ TEST_CASE("a mistake in a cell of text is refused with its place in the file") {
       {"cells = 3\n", "unknown key cells"}};
   for (const Row& row : whole) {
     CAPTURE(row.text);
-    CHECK(contains(file_refusal(row.text), row.says));
+    CHECK(mentions(file_refusal(row.text), row.says));
   }
   Config config;
-  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("cells.mine.y=h"); }), "a table [cells.NAME]"));
+  CHECK(mentions(refusal(ErrorKind::usage, [&] { config.apply_setting("cells.mine.y=h"); }), "a table [cells.NAME]"));
 }
 
 TEST_CASE("an array of texts is read from a file and from the command line, and kept by the resolved config") {
@@ -382,10 +372,10 @@ TEST_CASE("an array of texts is read from a file and from the command line, and 
   CHECK(config.texts("data.columns") == Names{"x"});
   config.apply_setting("data.columns=[]");
   CHECK(config.texts("data.columns").empty());
-  CHECK(contains(refusal(ErrorKind::usage, [&] { config.apply_setting("data.columns=[1]"); }),
+  CHECK(mentions(refusal(ErrorKind::usage, [&] { config.apply_setting("data.columns=[1]"); }),
                  "data.columns=[\"a\", \"b\"]"));
-  CHECK(contains(file_refusal("[data]\ncolumns = \"a\"\n"), "such as [\"a\", \"b\"]"));
-  CHECK(contains(file_refusal("[data]\ncolumns = [\"a\", 2]\n"), "data.columns is of type array"));
+  CHECK(mentions(file_refusal("[data]\ncolumns = \"a\"\n"), "such as [\"a\", \"b\"]"));
+  CHECK(mentions(file_refusal("[data]\ncolumns = [\"a\", 2]\n"), "data.columns is of type array"));
 }
 
 TEST_CASE("groups of parameters are read in the order of the file and kept by the resolved config") {
@@ -417,7 +407,7 @@ TEST_CASE("a mistake in a group is refused with its place in the file") {
       {"groups.a = 3\n", "groups.a is of type integer. Write a table [groups.a]"}};
   for (const Row& row : rows) {
     CAPTURE(row.text);
-    CHECK(contains(file_refusal(row.text), row.says));
+    CHECK(mentions(file_refusal(row.text), row.says));
   }
 }
 

@@ -9,23 +9,23 @@ namespace {
 
 constexpr DType k_halves[] = {DType::bf16, DType::f16};
 
-struct Product {
+struct HalfProduct {
   std::int64_t m, n, k;
   std::vector<std::int64_t> batch = {};
 };
-const Product k_products[] = {
+const HalfProduct k_half_products[] = {
     {1, 1, 1},    {2, 3, 4},   {3, 0, 2},   {0, 3, 2},         {3, 2, 0},       {17, 33, 9},    {1, 65, 130},
     {33, 1, 17},  {7, 24, 301}, {64, 48, 32}, {9, 17, 21, {3}}, {2, 2, 3, {2, 2}}, {130, 70, 260}, {150, 40, 901},
 };
 
-Shape matrix(const Product& p, std::int64_t rows, std::int64_t columns) {
+Shape matrix(const HalfProduct& p, std::int64_t rows, std::int64_t columns) {
   Ints dims = p.batch;
   dims.insert(dims.end(), {rows, columns});
   return Shape(dims);
 }
 
 void add_products(Cases& cases, DType half, const std::string& name) {
-  for (const Product& p : k_products)
+  for (const HalfProduct& p : k_half_products)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
         const Shape a = ta ? matrix(p, p.k, p.m) : matrix(p, p.m, p.k),

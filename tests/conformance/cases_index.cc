@@ -11,7 +11,7 @@ namespace {
 struct IndexRow {
   Shape table, indices;
 };
-const IndexRow k_rows[] = {
+const IndexRow k_index_rows[] = {
     {{5, 3}, {4}}, {{5}, {6}},          {{4, 2, 3}, {3}}, {{5, 3}, {2, 3}}, {{1, 2}, {3}},
     {{5, 3}, {}},  {{3, 1}, {1}},       {{4, 3}, {0}},    {{0, 3}, {2}},    {{6, 0}, {2}},
     {{9, 37}, {50}},
@@ -21,7 +21,7 @@ const Range k_some_outside{.low = -1, .high = 6};
 }  // namespace
 
 void add_index_cases(Cases& cases) {
-  for (const IndexRow& row : k_rows) {
+  for (const IndexRow& row : k_index_rows) {
     const std::string shapes = row.table.text() + row.indices.text();
     cases.push_back(
         {.name = "gather" + shapes,

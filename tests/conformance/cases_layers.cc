@@ -7,9 +7,7 @@ namespace unroll::testing {
 
 namespace {
 
-const Shape k_rows[] = {{5}, {3, 4}, {2, 3, 4}, {1, 1}, {0, 3}, {7, 33}};
-
-using Layer = Value (*)(Value);
+const Shape k_layer_shapes[] = {{5}, {3, 4}, {2, 3, 4}, {1, 1}, {0, 3}, {7, 33}};
 
 struct Mask {
   const char* name;
@@ -46,8 +44,9 @@ void add_dot(Cases& cases, const std::string& name, const Attended& a, const Mas
 }  // namespace
 
 void add_layer_cases(Cases& cases) {
-  for (const auto& [name, f] : {std::pair<const char*, Layer>{"softmax", softmax}, {"log_softmax", log_softmax}})
-    for (const Shape& shape : k_rows)
+  using Function = Value (*)(Value);
+  for (const auto& [name, f] : {std::pair<const char*, Function>{"softmax", softmax}, {"log_softmax", log_softmax}})
+    for (const Shape& shape : k_layer_shapes)
       cases.push_back({.name = name + shape.text(),
                        .build =
                            [f = f, shape](Graph& g, DType d) {
@@ -66,7 +65,7 @@ void add_layer_cases(Cases& cases) {
                    .agreement = {Rule::norm, 32},
                    .differentiable = false,
                    .constant_output = true});
-  for (const Shape& shape : k_rows)
+  for (const Shape& shape : k_layer_shapes)
     cases.push_back({.name = "layer_norm" + shape.text(), .build = [shape](Graph& g, DType d) {
                        const Shape width{shape[shape.rank() - 1]};
                        g.output("y", layer_norm(g.input("x", {d, shape}), g.input("weight", {d, width}),

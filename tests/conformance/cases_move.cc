@@ -15,7 +15,7 @@ struct MoveRow {
   Move f;
 };
 
-const MoveRow k_rows[] = {
+const MoveRow k_move_rows[] = {
     {"reshape to line", {2, 3, 4}, [](Value x) { return reshape(x, {24}); }},
     {"reshape to scalar", {1, 1}, [](Value x) { return reshape(x, Shape{}); }},
     {"reshape empty", {0, 3}, [](Value x) { return reshape(x, {5, 0}); }},
@@ -62,7 +62,7 @@ const ConcatRow k_concats[] = {
 }  // namespace
 
 void add_move_cases(Cases& cases) {
-  for (const MoveRow& row : k_rows) {
+  for (const MoveRow& row : k_move_rows) {
     cases.push_back({.name = row.name,
                      .build =
                          [f = row.f, shape = row.shape](Graph& g, DType d) {

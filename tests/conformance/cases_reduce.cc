@@ -12,7 +12,7 @@ struct ReduceRow {
   Ints axes;
   bool with_gradient = true;
 };
-const ReduceRow k_rows[] = {
+const ReduceRow k_reduce_rows[] = {
     {{5}, {0}},           {{4, 3}, {0}},        {{4, 3}, {1}},       {{4, 3}, {0, 1}},       {{2, 3, 4}, {0}},
     {{2, 3, 4}, {1}},     {{2, 3, 4}, {2}},     {{2, 3, 4}, {0, 2}}, {{2, 3, 4}, {0, 1}},    {{2, 3, 4}, {1, 2}},
     {{2, 3, 4}, {0, 1, 2}}, {{1, 5}, {0}},      {{5, 1}, {1}},       {{0, 3}, {1}},          {{3, 4}, {}},
@@ -90,7 +90,7 @@ void add_whole(Cases& cases) {
 }  // namespace
 
 void add_reduce_cases(Cases& cases) {
-  for (const ReduceRow& row : k_rows) {
+  for (const ReduceRow& row : k_reduce_rows) {
     for (const bool keep : {false, true})
       cases.push_back({.name = "reduce_sum" + row.shape.text() + text(row.axes) + (keep ? " kept" : ""),
                        .build =

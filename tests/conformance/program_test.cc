@@ -10,6 +10,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace program_test {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -153,3 +155,5 @@ TEST_CASE("a backend that claims gets composites whole, another one their bodies
   const auto reference = make_backend("reference");
   CHECK(Program(*g, *reference).plan().graph->nodes().size() > 2);
 }
+
+}  // namespace program_test

@@ -9,7 +9,7 @@ namespace unroll::testing {
 
 namespace {
 
-constexpr int k_most_body_steps = 14;
+constexpr int k_most_scan_steps = 14;
 
 // Letters: T steps, B rows, H and I widths of states and sequences.
 struct Sizes {
@@ -359,7 +359,7 @@ class ScanGraph {
 
     const auto step = [&](const StepValues& v) {
       CellGrower body(v, n_, dtype_, random_);
-      body.grow(std::min(random_.from(1, k_most_body_steps), most_steps_));
+      body.grow(std::min(random_.from(1, k_most_scan_steps), most_steps_));
       StepResult result;
       for (const Value& s : v.states) result.states.push_back(body.next_of(s));
       result.outputs = body.outputs(v.states, result.states);

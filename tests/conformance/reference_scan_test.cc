@@ -7,6 +7,8 @@
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
+namespace reference_scan_test {
+
 using namespace unroll;
 using testing::run_plan;
 using testing::simple_plan;
@@ -169,3 +171,5 @@ TEST_CASE("the reference refuses a plan with a composite and says which") {
     CHECK(std::string(e.what()).find("softmax") != std::string::npos);
   }
 }
+
+}  // namespace reference_scan_test

@@ -21,6 +21,8 @@
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan_barriers {
+
 using namespace unroll;
 using namespace unroll::testing;
 using device::Touch;
@@ -179,3 +181,5 @@ TEST_CASE("a barrier is needed where a command writes what the other touches, an
   CHECK_FALSE(needs_barrier(writes_a, command(3, {{&b, 0, 8, true}})));
   CHECK_FALSE(needs_barrier(writes_a, command(3, {{&a, 8, 12, true}})));
 }
+
+}  // namespace test_vulkan_barriers

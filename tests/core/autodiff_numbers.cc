@@ -6,6 +6,7 @@
 #include <random>
 
 #include "backends/registry.h"
+#include "tests/support/backends.h"
 #include "tests/support/simple_plan.h"
 #include "unroll/autodiff/autodiff.h"
 
@@ -24,7 +25,7 @@ struct Built {
   std::vector<Value> inputs;
 };
 
-std::unique_ptr<Built> build(const Case& example, const Builder& loss, bool with_gradients) {
+std::unique_ptr<Built> build(const LossCase& example, const Builder& loss, bool with_gradients) {
   auto p = std::make_unique<Built>();
   for (const Shape& shape : example.shapes)
     p->inputs.push_back(p->graph.input(input_name(p->inputs.size()), {DType::f64, shape}));
@@ -36,7 +37,7 @@ std::unique_ptr<Built> build(const Case& example, const Builder& loss, bool with
   return p;
 }
 
-TensorMap draw(const Case& example) {
+TensorMap draw(const LossCase& example) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> uniform(example.low, example.high);
   TensorMap inputs;
@@ -48,12 +49,12 @@ TensorMap draw(const Case& example) {
   return inputs;
 }
 
-double error_of(const Case& example, const Builder& loss) {
+double error_of(const LossCase& example, const Builder& loss) {
   const auto forward = build(example, loss, false);
   const auto plan = simple_plan(expanded(forward->graph));
   const auto backend = make_reference_backend({});
   TensorMap inputs = draw(example);
-  const TensorMap gradients = evaluate_plainly(build(example, loss, true)->graph, inputs);
+  const TensorMap gradients = run_truth(build(example, loss, true)->graph, inputs);
   double largest = 1, worst = 0;
   for (std::size_t i = 0; i < example.shapes.size(); ++i) {
     const Tensor& d = gradients.at("d" + std::to_string(i));
@@ -76,35 +77,9 @@ double error_of(const Case& example, const Builder& loss) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> expanded(const Graph& graph) {
-  auto plain = std::make_shared<Graph>();
-  std::vector<std::vector<Value>> map;
-  for (const Node& node : graph.nodes()) {
-    std::vector<Value> in;
-    for (const ValueId id : node.inputs)
-      in.push_back(map[static_cast<std::size_t>(id.node)][static_cast<std::size_t>(id.output)]);
-    if (node.op == Op::input) {
-      map.push_back({plain->input(node.attributes.get<std::string>("name"), node.outputs[0])});
-    } else if (op_info(node.op).kind == OpKind::composite) {
-      map.push_back(inline_graph(*plain, *expanded(*composite_body(graph, node)), in));
-    } else {
-      map.push_back(plain->append(node.op, in, node.attributes, node.body ? expanded(*node.body) : nullptr));
-    }
-  }
-  for (const NamedValue& output : graph.outputs())
-    plain->output(output.name,
-                  map[static_cast<std::size_t>(output.value.node)][static_cast<std::size_t>(output.value.output)]);
-  return plain;
-}
+double first_order_error(const LossCase& example) { return error_of(example, example.loss); }
 
-TensorMap evaluate_plainly(const Graph& graph, const TensorMap& inputs) {
-  const auto backend = make_reference_backend({});
-  return run_plan(simple_plan(expanded(graph)), *backend, inputs);
-}
-
-double first_order_error(const Case& example) { return error_of(example, example.loss); }
-
-double second_order_error(const Case& example) {
+double second_order_error(const LossCase& example) {
   return error_of(example, [&](std::span<const Value> in) {
     const Value loss = example.loss(in);
     const auto gradients = differentiate(loss, in);

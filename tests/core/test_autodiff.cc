@@ -8,17 +8,19 @@
 #include "core/autodiff/rules.h"
 #include "core/autodiff/saved.h"
 #include "core/ir/ops/composite.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
+namespace test_autodiff {
+
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
 using Values = std::vector<Value>;
-
-Type f32(Shape shape) { return {DType::f32, shape}; }
 
 std::vector<const Node*> nodes_of(const Graph& graph, Op op) {
   std::vector<const Node*> found;
@@ -289,3 +291,5 @@ TEST_CASE("what cannot be differentiated is refused by name") {
   const Value fused = g.append_one(Op::fused, floats, {}, body);
   CHECK_THROWS_WITH_AS(differentiate(sum(fused), floats), doctest::Contains("'fused' has no gradient"), Error);
 }
+
+}  // namespace test_autodiff

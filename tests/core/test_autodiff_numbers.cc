@@ -4,12 +4,15 @@
 
 #include "core/autodiff/lower_masks.h"
 #include "tests/core/autodiff_numbers.h"
+#include "tests/support/backends.h"
 #include "unroll/autodiff/autodiff.h"
 
+namespace test_autodiff_numbers {
+
 using namespace unroll;
-using unroll::testing::Case;
-using unroll::testing::evaluate_plainly;
+using unroll::testing::LossCase;
 using unroll::testing::first_order_error;
+using unroll::testing::run_truth;
 using unroll::testing::second_order_error;
 
 namespace {
@@ -48,8 +51,8 @@ ScanOptions mask_options(Graph& g, std::int64_t steps, Masks masks) {
   return options;
 }
 
-Case lstm_case(std::int64_t steps, Masks masks) {
-  Case example;
+LossCase lstm_case(std::int64_t steps, Masks masks) {
+  LossCase example;
   example.shapes = {{B, H}, {B, H}, {steps, B, 4 * H}, {4 * H, H}, {H}};
   example.loss = [=](In in) {
     const ScanResult r =
@@ -60,11 +63,11 @@ Case lstm_case(std::int64_t steps, Masks masks) {
 }
 
 // A recurrent composite with T = 3, I = 2 and gradients of everything.
-Case layer_case(Op cell, const RecurrentOptions& o, bool lengths) {
+LossCase layer_case(Op cell, const RecurrentOptions& o, bool lengths) {
   const std::int64_t G = cell == Op::rnn ? 1 : cell == Op::gru ? 3 : 4, P = o.projection > 0 ? o.projection : o.hidden;
   const std::int64_t D = o.bidirectional ? 2 : 1, L = o.layers;
   const bool has_c = cell == Op::lstm;
-  Case example;
+  LossCase example;
   example.shapes = {{3, B, 2}, {L * D, B, P}};
   if (has_c) example.shapes.push_back({L * D, B, o.hidden});
   for (std::int64_t k = 0; k < L * D; ++k) {
@@ -132,7 +135,7 @@ TEST_CASE("a scan with lengths and reset means what its lowering means") {
       g.output("a" + std::to_string(k), original[k]);
       g.output("b" + std::to_string(k), lowered[k]);
     }
-    const TensorMap out = evaluate_plainly(g, inputs);
+    const TensorMap out = run_truth(g, inputs);
     for (std::size_t k = 0; k < 3; ++k) {
       const Tensor &a = out.at("a" + std::to_string(k)), &b = out.at("b" + std::to_string(k));
       for (std::int64_t e = 0; e < a.elements(); ++e) CHECK(a.at(e) == b.at(e));
@@ -141,7 +144,7 @@ TEST_CASE("a scan with lengths and reset means what its lowering means") {
 }
 
 TEST_CASE("a scan inside a scan, an integer state and a constant used in one step only have gradients") {
-  Case example;
+  LossCase example;
   example.shapes = {{2}, {3, 4, 2}, {2}};
   example.loss = [](In in) {
     const Value count = scalar(in[0].graph(), DType::i32, 0);
@@ -163,7 +166,7 @@ TEST_CASE("a scan inside a scan, an integer state and a constant used in one ste
 }
 
 TEST_CASE("a scan without states, one whose state is overwritten, and one whose output is its input") {
-  const Case cases[] = {
+  const LossCase cases[] = {
       {{{3, 2}, {2}},
        [](In in) {
          const auto step = [](const StepValues& v) { return StepResult{{}, {exp(v.sequences[0] * v.constants[0])}}; };
@@ -184,7 +187,7 @@ TEST_CASE("a scan without states, one whose state is overwritten, and one whose 
          return sum(square(r.outputs[0] * r.outputs[1])) + sum(square(r.outputs[2]));
        }},
   };
-  for (const Case& example : cases) {
+  for (const LossCase& example : cases) {
     CHECK(first_order_error(example) < k_tolerance);
     CHECK(second_order_error(example) < k_tolerance);
   }
@@ -193,13 +196,13 @@ TEST_CASE("a scan without states, one whose state is overwritten, and one whose 
 TEST_CASE("gradients and gradients of gradients of primitives agree with differences") {
   struct Row {
     const char* name;
-    Case example;
+    LossCase example;
   };
   const auto unary = [](Value (*f)(Value)) { return [f](In in) { return sum(square(f(in[0]))); }; };
   const auto binary = [](Value (*f)(Value, Value)) { return [f](In in) { return sum(square(f(in[0], in[1]))); }; };
   const auto product = [](bool ta, bool tb) {
     const Shape a = ta ? Shape{2, 4, 3} : Shape{2, 3, 4}, b = tb ? Shape{2, 5, 4} : Shape{2, 4, 5};
-    return Case{{a, b}, [=](In in) { return sum(square(matmul(in[0], in[1], {ta, tb}))); }};
+    return LossCase{{a, b}, [=](In in) { return sum(square(matmul(in[0], in[1], {ta, tb}))); }};
   };
   const auto indices = [](Value like) { return constant(like.graph(), Tensor::from<std::int32_t>({4}, {2, 0, 2, 9})); };
   const Row rows[] = {
@@ -305,7 +308,7 @@ TEST_CASE("at a tie maximum and minimum give the second operand the gradient, re
   put("reduce_max", reduce_max(a, {0}));
   put("abs", sum(abs(a)));
   const Tensor zeros(DType::f32, {2});
-  const TensorMap out = evaluate_plainly(g, {{"a", zeros}, {"b", zeros}});
+  const TensorMap out = run_truth(g, {{"a", zeros}, {"b", zeros}});
   const auto expect = [&](const std::string& name, double value) {
     CAPTURE(name);
     CHECK(out.at(name).at(0) == value);
@@ -327,7 +330,9 @@ TEST_CASE("a float cast carries the gradient back in the dtype it came from") {
   const Value d = differentiate(sum(square(cast(x, DType::f64))), wrt)[0];
   CHECK(d.dtype() == DType::f32);
   g.output("d", d);
-  const TensorMap out = evaluate_plainly(g, {{"x", Tensor::from<float>({2}, {3, -2})}});
+  const TensorMap out = run_truth(g, {{"x", Tensor::from<float>({2}, {3, -2})}});
   CHECK(out.at("d").at(0) == 6);
   CHECK(out.at("d").at(1) == -4);
 }
+
+}  // namespace test_autodiff_numbers

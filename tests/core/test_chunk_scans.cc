@@ -11,7 +11,7 @@
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_chunk_scans {
 namespace {
 
 struct Network {
@@ -131,4 +131,4 @@ TEST_CASE("any number of elementwise nodes may lie between two loops") {
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_chunk_scans

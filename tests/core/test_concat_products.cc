@@ -6,20 +6,19 @@
 #include <cmath>
 
 #include "core/passes/passes.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_concat_products {
 namespace {
+
+using testing::count;
 
 constexpr std::int64_t T = 7, B = 3, I = 5, H = 4;
 
 Type f64(Shape shape) { return {DType::f64, shape}; }
-int count(const Graph& graph, Op op) {
-  const auto nodes = graph.nodes();
-  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.op == op; }));
-}
 int in_loops(const Graph& graph, Op op) {
   int n = 0;
   for (const Node& node : graph.nodes())
@@ -143,4 +142,4 @@ TEST_CASE("outside of loops siblings join where elementwise ops read them and ro
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_concat_products

@@ -6,12 +6,13 @@
 #include <limits>
 
 #include "tests/core/autodiff_numbers.h"
+#include "tests/support/backends.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/support/error.h"
 
 using namespace unroll;
-using unroll::testing::evaluate_plainly;
 using unroll::testing::first_order_error;
+using unroll::testing::run_truth;
 
 namespace {
 
@@ -29,7 +30,7 @@ Got of_matrix(const std::function<Value(Value)>& f, DType dtype = DType::f64) {
   Tensor x(dtype, {2, 3});
   std::int64_t position = 0;
   for (const double value : {3, -1, 2, 0, 5, -4}) x.set(position++, value);
-  const Tensor y = evaluate_plainly(graph, {{"x", x}}).at("y");
+  const Tensor y = run_truth(graph, {{"x", x}}).at("y");
   Got got{y.shape(), {}};
   for (std::int64_t i = 0; i < y.elements(); ++i) got.values.push_back(y.at(i));
   return got;
@@ -129,7 +130,7 @@ TEST_CASE("value_and_grad gives a function's value and its gradient for each arg
   graph.output("value", r.value);
   graph.output("d_w", r.gradients[0]);
   graph.output("d_b", r.gradients[1]);
-  TensorMap y = evaluate_plainly(
+  TensorMap y = run_truth(
       graph, {{"w", Tensor::from<double>({2}, {1, 2})}, {"b", Tensor::scalar(DType::f64, 3)}});
   CHECK(y.at("value").at(0) == 15);
   CHECK(y.at("d_w").at({1}) == 12);

@@ -8,6 +8,7 @@
 
 #include "backends/registry.h"
 #include "core/passes/passes.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
@@ -16,7 +17,8 @@
 namespace unroll {
 namespace {
 
-constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+using testing::f32;
+
 const PlanOptions k_without_sums{.without = {"sum_rows"}};  // which add up in another order
 
 TensorMap random_inputs(const Graph& g) {

@@ -5,11 +5,13 @@
 #include <set>
 
 #include "tests/core/op_examples.h"
+#include "tests/support/text.h"
 #include "unroll/ir/graph.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
@@ -26,8 +28,6 @@ std::string refusal(F f, ErrorKind kind) {
   FAIL_CHECK("nothing was thrown");
   return {};
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -11,6 +11,8 @@
 #include "unroll/model/network.h"
 #include "unroll/passes/run.h"
 
+namespace test_input_range {
+
 using namespace unroll;
 
 namespace {
@@ -161,3 +163,5 @@ TEST_CASE("an input of two loops must be a number of steps of both, and a comput
   CHECK(run_with({3, 0}) == "");
   CHECK(run_with({4, 0}).ends_with("has 4 as element 0; it must be between 0 and 3, the number of steps"));
 }
+
+}  // namespace test_input_range

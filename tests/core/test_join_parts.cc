@@ -10,7 +10,7 @@
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_join_parts {
 namespace {
 
 constexpr std::int64_t T = 5, B = 3, H = 4;
@@ -83,4 +83,4 @@ TEST_CASE("results are the same bits with and without the pass") {
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_join_parts

@@ -17,7 +17,7 @@
 #include "unroll/passes/run.h"
 #include "unroll/passes/scan_form.h"
 
-namespace unroll {
+namespace unroll::test_lengths {
 namespace {
 
 constexpr std::int64_t T = 7, B = 6, I = 3, H = 4;
@@ -277,4 +277,4 @@ TEST_CASE("a planned loop with lengths is widened to f64, and rounding noise rea
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_lengths

@@ -8,17 +8,18 @@
 
 #include "backends/registry.h"
 #include "core/passes/group/row_body.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_pack {
 namespace {
+
+using testing::f32;
 
 constexpr std::int64_t T = 7, B = 5, I = 3, H = 4;
 const std::vector<std::int32_t> k_lengths{3, 7, 0, 3, 1};
-
-Type f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 
 // h' = tanh(x W + h U + b), lengths, and what a loss over y and the last state gives to every input.
 struct Layer {
@@ -242,4 +243,4 @@ TEST_CASE("what is known of ended rows goes through ops that keep it") {
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_pack

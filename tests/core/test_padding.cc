@@ -16,7 +16,7 @@
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_padding {
 namespace {
 
 constexpr std::int64_t B = 6, I = 3, H = 4;
@@ -140,4 +140,4 @@ TEST_CASE("what stands behind the end of a row changes no result of loops over s
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_padding

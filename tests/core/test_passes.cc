@@ -8,6 +8,7 @@
 #include "backends/registry.h"
 #include "core/passes/memory/views.h"
 #include "core/passes/passes.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
@@ -16,12 +17,9 @@
 namespace unroll {
 namespace {
 
-constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+using testing::count;
+using testing::f32;
 
-int count(const Graph& graph, Op op) {
-  const auto nodes = graph.nodes();
-  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.op == op; }));
-}
 const Node& only(const Graph& graph, Op op) {
   REQUIRE(count(graph, op) == 1);
   const auto nodes = graph.nodes();

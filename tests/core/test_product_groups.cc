@@ -234,7 +234,7 @@ TEST_CASE("gates that two nodes read are no group, and a gate that is a named ou
 
 using Build = std::function<Value(const Operands&, const Value& product)>;
 
-TensorMap random_inputs(const Graph& graph) {
+TensorMap uniform_inputs(const Graph& graph) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> uniform(-1, 1);
   TensorMap inputs;
@@ -261,7 +261,7 @@ Computed compute(const Build& build, std::int64_t m, std::int64_t n, std::int64_
   if (apart) graph.output("product", product);
   const auto backend = make_backend("cpu", {.threads = threads});
   Program program(graph, *backend, {.without = std::move(without)});
-  const Tensor y = program.run(random_inputs(graph)).at("y");
+  const Tensor y = program.run(uniform_inputs(graph)).at("y");
   Computed computed{{y.bytes().begin(), y.bytes().end()}};
   for (const ReportLine& line : program.executable().report())
     computed.joined += line.implementation.find("on its blocks") != std::string::npos;
@@ -338,7 +338,7 @@ TEST_CASE("gates and their epilogue in one call have the bits of two calls, in e
 
 TEST_CASE("gates of a stored column times a matrix have the bits of two calls on every pool") {
   const auto compute_y = [](Program& program, const Graph& graph) {
-    const Tensor y = program.run(random_inputs(graph)).at("y");
+    const Tensor y = program.run(uniform_inputs(graph)).at("y");
     return std::vector<std::byte>(y.bytes().begin(), y.bytes().end());
   };
   for (const std::int64_t units : {1, 6, 40}) {
@@ -371,7 +371,7 @@ TEST_CASE("a product by packed constants has its epilogue too, in every format o
       if (apart) graph.output("product", product);
       const auto backend = make_backend("cpu", {.threads = threads});
       Program program(graph, *backend, {.weights = format});
-      const Tensor y = program.run(random_inputs(graph)).at("y");
+      const Tensor y = program.run(uniform_inputs(graph)).at("y");
       const auto lines = program.executable().report();
       const bool joined = std::any_of(lines.begin(), lines.end(), [](const ReportLine& line) {
         return line.implementation.find("packed once") != std::string::npos &&

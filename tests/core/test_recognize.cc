@@ -20,7 +20,7 @@
 #include "unroll/passes/plan_hash.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_recognize {
 namespace {
 
 constexpr std::int64_t T = 6, B = 3, I = 5, H = 4;
@@ -353,4 +353,4 @@ TEST_CASE("separate parameters for each gate give the loops of the built-in cell
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_recognize

@@ -12,6 +12,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_rounding {
+
 using namespace unroll;
 
 namespace {
@@ -77,3 +79,5 @@ TEST_CASE("between two denormal numbers of f16 a result may become either") {
   CHECK(off == 0x1p-24);
   CHECK(off <= exact.at("bound").at(0));
 }
+
+}  // namespace test_rounding

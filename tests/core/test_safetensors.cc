@@ -12,12 +12,15 @@
 #include "tests/support/failing_vfs.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/text.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/support/error.h"
 #include "unroll/support/result.h"
 
 namespace unroll {
 namespace {
+
+using testing::repeated;
 
 std::string little_endian(std::uint64_t value) {
   std::string s(8, '\0');
@@ -182,12 +185,6 @@ struct BadFile {
 std::string nested(int depth) {
   const std::string n(static_cast<std::size_t>(depth - 2), '['), m(static_cast<std::size_t>(depth - 2), ']');
   return R"({"t":{"x":)" + n + m + R"(,"dtype":"F32","shape":[],"data_offsets":[0,4]}})";
-}
-
-std::string repeated(const std::string& text, int times) {
-  std::string result;
-  for (int i = 0; i < times; ++i) result += text;
-  return result;
 }
 
 std::vector<BadFile> bad_files() {

@@ -14,7 +14,7 @@
 #include "unroll/passes/run.h"
 #include "unroll/passes/scan_form.h"
 
-namespace unroll {
+namespace unroll::test_scan_form {
 namespace {
 
 constexpr std::int64_t T = 5, B = 6, I = 8, H = 16;
@@ -174,4 +174,4 @@ TEST_CASE("a form is described line by line") {
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_scan_form

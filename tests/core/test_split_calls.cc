@@ -6,18 +6,17 @@
 #include <cstdint>
 
 #include "core/passes/passes.h"
+#include "tests/core/small_graphs.h"
 #include "unroll/ir/ops.h"
 
 namespace unroll {
 namespace {
 
-constexpr Type f32(Shape shape) { return {DType::f32, shape}; }
+using testing::count;
+using testing::f32;
+
 constexpr Type i32(Shape shape) { return {DType::i32, shape}; }
 
-int count(const Graph& graph, Op op) {
-  const auto nodes = graph.nodes();
-  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.op == op; }));
-}
 const Graph& body_of(const Graph& graph) {
   const auto nodes = graph.nodes();
   const auto at = std::find_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == Op::scan; });

@@ -15,6 +15,8 @@
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
+namespace test_verify {
+
 using namespace unroll;
 
 namespace {
@@ -261,3 +263,5 @@ TEST_CASE("docs/conventions.md lists every rule and every attribute") {
       if (!spec.planned) CHECK_MESSAGE(row.find(spec.name) != std::string::npos, info.name << " " << spec.name);
   }
 }
+
+}  // namespace test_verify

@@ -4,7 +4,7 @@
 one after <!-- test: compile --> is compiled; one after <!-- test: file PATH --> is that file, without its SPDX line;
 every relative link and picture leads to a file, and #NAME in a link to a source to a file with that name in it.
 
-usage: check_docs.py SOURCE_ROOT UNROLL
+usage: check_docs.py SOURCE_ROOT UNROLL      with UNROLL_CASES in the environment only blocks of README.md are run
 """
 import os
 import pathlib
@@ -70,6 +70,8 @@ def check(page):
             for file in [*(page.parent / "data").glob("*.?sv"), ROOT / "docs/examples/data/kjv-genesis-mark.txt"]:
                 shutil.copy(file, folder)
         for kind, _, block in blocks:
+            if kind == "run" and "UNROLL_CASES" in os.environ and page.name != "README.md":
+                continue
             if kind.startswith("file "):
                 done = same_as_file(block, page.parent / kind.removeprefix("file "))
             else:

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/fuzz/target.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
@@ -58,7 +59,7 @@ std::string built(const CellFactory& factory, std::int64_t input, std::int64_t h
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(cell_text) {
   TextCell cell = cell_of({reinterpret_cast<const char*>(data), size});
   try {
     const CellFactory factory = make_text_cell(cell);

@@ -6,9 +6,10 @@
 
 #include "frontends/checkpoint/checkpoint.h"
 #include "frontends/checkpoint/pickle.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(checkpoint) {
   using namespace unroll;
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   try {

@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "backends/common/autotune/choice.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(choice) {
   using namespace unroll::common;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto choice = parse_choice(text);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "frontends/config/config.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
 namespace {
@@ -37,7 +38,7 @@ void try_setting(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(config) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try_file(text);
   try_setting(text.substr(0, text.find('\n')));

@@ -10,6 +10,7 @@
 #include "core/data/dates/date_format.h"
 #include "core/data/file/lines.h"
 #include "core/data/table/series_rows.h"
+#include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"
 
@@ -45,7 +46,7 @@ std::vector<double> rows_of(RecordFile file, bool hold) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(dates) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Timestamp last;
   std::string csv;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/fuzz/target.h"
 #include "unroll/ir/graph.h"
 #include "unroll/support/error.h"
 
@@ -25,7 +26,7 @@ void build_bodies(const Graph& graph) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(graph_text) {
   std::shared_ptr<Graph> graph;
   try {
     graph = parse_graph({reinterpret_cast<const char*>(data), size});

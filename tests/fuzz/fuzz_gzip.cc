@@ -7,9 +7,10 @@
 
 #include "core/data/file/gzip.h"
 #include "core/data/file/held_text.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(gzip) {
   using namespace unroll;
   constexpr std::size_t k_limit = std::size_t{1} << 20;
   const auto file = std::make_shared<HeldText>(std::string_view(reinterpret_cast<const char*>(data), size));

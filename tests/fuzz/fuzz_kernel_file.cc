@@ -7,8 +7,9 @@
 #include <string_view>
 
 #include "backends/common/kernel_files.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(kernel_file) {
   const std::string_view file(reinterpret_cast<const char*>(data), size);
   const auto kept = unroll::common::parse_kernel(file, "device");
   if (!kept.bytes.empty() && (!kept.damage.empty() || kept.bytes.size() + 6 >= size || !file.ends_with(kept.bytes)))

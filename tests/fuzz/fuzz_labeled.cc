@@ -7,6 +7,7 @@
 
 #include "core/data/corpus/labeled.h"
 #include "core/data/tokens/lexicon.h"
+#include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"
 
@@ -40,7 +41,7 @@ void check_records(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(labeled) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     Lexicon::Counts counts;

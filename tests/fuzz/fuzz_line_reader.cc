@@ -14,6 +14,7 @@
 #include "core/data/file/held_text.h"
 #include "core/data/text/encoding.h"
 #include "frontends/cli/predict/line_reader.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
 namespace {
@@ -39,7 +40,7 @@ void check_cell(unroll::TextColumn& column, const std::string& line, std::int64_
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(line_reader) {
   using namespace unroll;
   std::FILE* file = std::tmpfile();
   if (!file) return 0;

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "frontends/cli/predict/number_lines.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(number_lines) {
   using namespace unroll;
   if (size == 0) return 0;
   std::vector<float> values(data[0] % 8);

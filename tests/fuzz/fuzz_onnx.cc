@@ -6,15 +6,13 @@
 
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
+#include "tests/fuzz/target.h"
+#include "tests/onnx/small_models.h"
 #include "unroll/support/error.h"
 
 namespace {
 
 using namespace unroll;
-
-Bytes no_files(const std::string& location, std::uint64_t, std::int64_t) {
-  throw Error(ErrorKind::input_file, location, "no external data here");
-}
 
 // Symbolic dimensions become 2. False when an input has no type that fits.
 bool small_type(const onnx::ValueDef& input, Type& type) {
@@ -32,10 +30,10 @@ bool small_type(const onnx::ValueDef& input, Type& type) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(onnx) {
   try {
     const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
-    const onnx::Model model = onnx::parse_model(bytes, "fuzz", no_files);
+    const onnx::Model model = onnx::parse_model(bytes, "fuzz", onnx::no_files);
     std::map<std::string, Type> types;
     TensorMap known;
     for (const onnx::ValueDef& input : onnx::required_inputs(model)) {

@@ -7,6 +7,7 @@
 
 #include "core/data/corpus/documents.h"
 #include "core/data/corpus/pairs.h"
+#include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"
 
@@ -43,7 +44,7 @@ void check(std::string_view text, const std::string& name, const PairsFormat& fo
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(pairs) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check(text, "fuzz", {});
   check(text, "fuzz.csv", document_format());

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "frontends/cli/report/page.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(report) {
   using namespace unroll::cli;
   const std::string text(reinterpret_cast<const char*>(data), size);
   const std::string page = html_page({record_of(text, text, text)}, {{"attached", text}});

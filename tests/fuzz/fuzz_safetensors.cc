@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tests/fuzz/target.h"
 #include "tests/support/memory_vfs.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/support/error.h"
@@ -47,7 +48,7 @@ std::vector<std::byte> with_fitting_length(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(safetensors) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   try_file(bytes);
   try_file(with_fitting_length(bytes));

@@ -11,6 +11,7 @@
 
 #include "core/data/table/csv.h"
 #include "core/data/table/series_rows.h"
+#include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"
 
@@ -68,7 +69,7 @@ void check_cells(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(table) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_series(text, {""});
   check_series(text, {"2", "1"});

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/data/tokens/tokenizer.h"
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 
 namespace {
@@ -44,7 +45,7 @@ void refuses_well(const F& call) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(tokenizer) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const char* kind : {"bytes", "characters", "words", "bpe"}) {
     refuses_well(

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target over every file of the folders given: the committed corpus as an ordinary test.
+// usage: replay TARGET FOLDER...
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <vector>
 
+#include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 #include "unroll/support/vfs.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 int main(int argc, char** argv) try {
   std::vector<std::filesystem::path> paths;
-  for (int i = 1; i < argc; ++i)
+  const auto target = unroll::testing::targets().find(argc > 1 ? argv[1] : "");
+  for (int i = 2; i < argc; ++i)
     for (const auto& item : std::filesystem::directory_iterator(argv[i])) paths.push_back(item.path());
   std::sort(paths.begin(), paths.end());
-  if (paths.empty()) {
-    std::fprintf(stderr, "usage: %s FOLDER...: at least one file to replay is needed\n", argv[0]);
+  if (target == unroll::testing::targets().end() || paths.empty()) {
+    std::fprintf(stderr, "usage: %s TARGET FOLDER...: at least one file to replay is needed\n", argv[0]);
     return 2;
   }
   for (const auto& path : paths) {
     std::printf("%s\n", path.c_str());
     std::fflush(stdout);  // the last line printed names the file that crashed
     const unroll::Bytes bytes = unroll::disk().read(path.string(), std::size_t{1} << 30);
-    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    target->second(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
   std::printf("replayed %zu files\n", paths.size());
   return 0;

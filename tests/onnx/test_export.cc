@@ -4,6 +4,7 @@
 
 #include "frontends/onnx/import.h"
 #include "tests/onnx/random_models.h"
+#include "tests/onnx/small_models.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
@@ -13,10 +14,6 @@ namespace {
 
 // Two orders of the same f32 sums, fed back over T <= 23 steps and 3 layers: measured 2e-7, at most.
 constexpr double k_tolerance = 2e-6;
-
-Bytes no_files(const std::string& location, std::uint64_t, std::int64_t) {
-  throw Error(ErrorKind::input_file, location, "no external data here");
-}
 
 TEST_CASE("an exported model computes the same at other sizes") {
   const auto backend = make_backend("reference");

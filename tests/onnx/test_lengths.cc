@@ -4,28 +4,14 @@
 #include <doctest/doctest.h>
 
 #include "frontends/onnx/import.h"
+#include "tests/onnx/small_models.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
-namespace unroll::onnx {
+namespace unroll::onnx::test_lengths {
 namespace {
 
 constexpr std::int64_t T = 5, B = 2, I = 3, H = 2;
-
-AttributeDef attribute(const std::string& name, std::int64_t value) {
-  AttributeDef a;
-  a.name = name;
-  a.type = AttributeType::integer;
-  a.i = value;
-  return a;
-}
-AttributeDef attribute(const std::string& name, const std::string& value) {
-  AttributeDef a;
-  a.name = name;
-  a.type = AttributeType::text;
-  a.s = value;
-  return a;
-}
 
 Model model_of(std::vector<ValueDef> inputs, std::vector<NodeDef> nodes) {
   Model model{.file = "test.onnx", .ir_version = 8, .opset = 17, .producer = {}, .graph = {}, .functions = {},
@@ -158,4 +144,4 @@ TEST_CASE("a loop whose condition is false at the start has no iteration, with a
 }
 
 }  // namespace
-}  // namespace unroll::onnx
+}  // namespace unroll::onnx::test_lengths

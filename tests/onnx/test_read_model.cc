@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "frontends/onnx/import.h"
+#include "tests/onnx/small_models.h"
 #include "unroll/support/error.h"
 
 namespace unroll::onnx {
 namespace {
 
 using protozero::pbf_writer;
-
-Bytes no_files(const std::string& location, std::uint64_t, std::int64_t) {
-  throw Error(ErrorKind::input_file, location, "no external data here");
-}
 
 template <class Write>
 std::string message(const Write& write) {

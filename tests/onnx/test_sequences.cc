@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "frontends/onnx/import.h"
+#include "tests/onnx/small_models.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
@@ -12,14 +13,6 @@ namespace {
 std::shared_ptr<const Tensor> integers(std::vector<std::int32_t> values, bool is_scalar = false) {
   const Shape shape = is_scalar ? Shape{} : Shape{static_cast<std::int64_t>(values.size())};
   return std::make_shared<Tensor>(Tensor::from<std::int32_t>(shape, values));
-}
-
-AttributeDef attribute(const std::string& name, std::int64_t value) {
-  AttributeDef a;
-  a.name = name;
-  a.type = AttributeType::integer;
-  a.i = value;
-  return a;
 }
 
 // Splits x along `axis` and joins the parts at `positions` again, along the first axis.

@@ -4,7 +4,7 @@
 
 #include "frontends/onnx/layers/import_layers.h"
 
-namespace unroll::onnx {
+namespace unroll::onnx::test_tied {
 namespace {
 
 constexpr std::int64_t V = 5, H = 2;
@@ -72,4 +72,4 @@ TEST_CASE("layers that share initializers are all imported, each with the values
 }
 
 }  // namespace
-}  // namespace unroll::onnx
+}  // namespace unroll::onnx::test_tied

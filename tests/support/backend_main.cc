@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The doctest runner of programs that test one backend: the first argument is its name, doctest's arguments follow.
 // Without a name all backends are tested in turn.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>

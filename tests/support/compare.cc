@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace unroll::testing {
 
@@ -113,6 +114,19 @@ Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnit
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.type() == b.type() &&
          (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
+}
+
+bool same_bits(const TensorMap& a, const TensorMap& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && same_bits(x.second, y.second);
+  });
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  if (a.type() != b.type()) throw std::invalid_argument(a.type().text() + " beside " + b.type().text());
+  double largest = 0;
+  for (std::int64_t i = 0; i < a.elements(); ++i) largest = std::max(largest, std::abs(a.at(i) - b.at(i)));
+  return largest;
 }
 
 std::string mistrust(const Tensor& result) {

@@ -36,8 +36,12 @@ struct Comparison {
 // function in a row, or each term, may be off by the smallest normal number.
 Comparison compare(const Tensor& got, const Tensor& wanted, const Tensor* magnitude, Agreement agreement,
                    bool backward = false, bool flushes = false);
-// The same bytes.
+// The same type and bytes.
 bool same_bits(const Tensor& a, const Tensor& b);
+// The same names, each with the same bits.
+bool same_bits(const TensorMap& a, const TensorMap& b);
+// Of elements of the same place; tensors of different types are an error.
+double largest_difference(const Tensor& a, const Tensor& b);
 
 // Why a result proves nothing: constant, more than 90 % zeros, more than half saturated. Empty when it can be trusted.
 // Fewer than four numbers are always trusted.

@@ -7,17 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
 #include "unroll/passes/run.h"
 
 namespace unroll::testing {
-
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // In order: "steps of 2 launches, weights resident in ...".
 inline std::vector<std::string> loops_of(const Program& program) {
   std::vector<std::string> loops;
   for (const ReportLine& line : program.executable().report())
-    if (has(line.implementation, "steps of")) loops.push_back(line.implementation);
+    if (contains(line.implementation, "steps of")) loops.push_back(line.implementation);
   return loops;
 }
 
@@ -28,6 +27,6 @@ inline int number_before(const std::string& text, const std::string& word) {
   return std::stoi(text.substr(text.rfind(' ', at - 1) + 1));
 }
 
-inline bool is_shim(const Backend& backend) { return has(backend.describe().device, "shim"); }
+inline bool is_shim(const Backend& backend) { return contains(backend.describe().device, "shim"); }
 
 }  // namespace unroll::testing

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The doctest runner every test program links. Filters that no test case passes are a mistake.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>

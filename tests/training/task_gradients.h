@@ -2,6 +2,7 @@
 // Loss and gradients of a task's batch from fixed parameters, to compare batches that must not differ.
 #pragma once
 
+#include "tests/support/compare.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/passes/run.h"
 #include "unroll/train/trainer.h"
@@ -28,13 +29,6 @@ inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, Backen
 }
 inline TensorMap loss_and_gradients(const Task& task, const Batch& batch, const std::string& backend = "reference") {
   return loss_and_gradients(task, batch, *make_backend(backend));
-}
-
-inline bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    const auto p = x.second.bytes(), q = y.second.bytes();
-    return x.first == y.first && std::equal(p.begin(), p.end(), q.begin(), q.end());
-  });
 }
 
 // A batch of pairs of texts with other numbers wherever nothing is: behind the ends of sources and of targets.

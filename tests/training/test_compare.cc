@@ -63,7 +63,7 @@ TEST_CASE("twelve models agree on every backend in results, gradients and traini
   const Backends backends(all_backends());
   for (const ComparedModel& model : compare_models()) {
     CAPTURE(model.name);
-    const Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options_of(1, 3));
+    const unroll::Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options_of(1, 3));
     CHECK(c.agrees());
     for (const BackendResult& r : c.backends) {
       CAPTURE(r.backend);
@@ -86,7 +86,7 @@ TEST_CASE("twelve models agree on cpu in 16 bits, also where numbers of f16 are 
       CAPTURE(precision_name(precision));
       CompareOptions options = options_of(1);
       options.training.precision = precision;
-      const Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options);
+      const unroll::Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options);
       CHECK_MESSAGE(c.backends[1].difference.empty(), c.backends[1].difference);
       CHECK(c.backends[1].nodes.nodes > 0);
     }
@@ -102,7 +102,8 @@ TEST_CASE("clean runs raise no alarm") {
     const ComparedModel& model = models[k % models.size()];
     CAPTURE(model.name);
     CAPTURE(k);
-    const Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options_of(seed + k, k % 3));
+    const CompareOptions options = options_of(seed + k, k % 3);
+    const unroll::Comparison c = compare_task(*model.task, backends.list, *backends.list[0], options);
     for (const BackendResult& r : c.backends) {
       CHECK_MESSAGE(r.difference.empty(), r.difference);
       worst = std::max(worst, tightest(r));
@@ -150,7 +151,7 @@ Faults try_faults(const std::string& name, std::uint64_t n, std::uint64_t seed) 
     const KernelFault fault = drawn_fault(*model.task, *inner, options, random);
     FaultyBackend faulty(std::move(inner), fault);
     Backend* const list[] = {verifier.get(), &faulty};
-    const Comparison c = compare_task(*model.task, list, *verifier, options);
+    const unroll::Comparison c = compare_task(*model.task, list, *verifier, options);
     const BackendResult& r = c.backends[1];
     const bool named = r.nodes.fault && r.nodes.fault->path == fault.path;
     ++counts.tried;
@@ -175,7 +176,7 @@ TEST_CASE("a named node is saved with its operands and gives the right result on
     const KernelFault broken = drawn_fault(*model.task, *inner, options, random);
     FaultyBackend faulty(std::move(inner), broken);
     Backend* const list[] = {verifier.get(), &faulty};
-    const Comparison c = compare_task(*model.task, list, *verifier, options);
+    const unroll::Comparison c = compare_task(*model.task, list, *verifier, options);
     const auto& fault = c.backends[1].nodes.fault;
     REQUIRE(fault);
     if (!fault->graph) continue;
@@ -210,7 +211,7 @@ TEST_CASE("a wrong plan whose nodes are right is noticed and said to be that") {
   };
   FaultyBackend faulty(std::move(inner), fault);
   Backend* const list[] = {verifier.get(), &faulty};
-  const Comparison c = compare_task(*model.task, list, *verifier, options_of(1));
+  const unroll::Comparison c = compare_task(*model.task, list, *verifier, options_of(1));
   CHECK(!c.agrees());
   CHECK(!c.backends[1].nodes.fault);
   CHECK(c.backends[1].difference.find("Each node gives what it must of its operands") != std::string::npos);

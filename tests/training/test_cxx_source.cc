@@ -19,6 +19,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_cxx_source {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -393,3 +395,5 @@ TEST_CASE("what has no C++ form is refused by name") {
   CHECK_THROWS_WITH_AS(stream_source(plain.model, plain.parameters, {.lanes = 0}),
                        doctest::Contains("lanes must be at least 1"), Error);
 }
+
+}  // namespace test_cxx_source

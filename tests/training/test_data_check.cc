@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/data/data_check.h"
 
@@ -30,7 +31,6 @@ double figure(const DataCheck& c, const std::string& name) {
     if (row.first == name) return row.second;
   return -1;
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 using Names = std::vector<std::string>;
 
 // Sentences of four tokens out of ten, none twice.

@@ -12,6 +12,8 @@
 #include "tests/training/small_tasks.h"
 #include "unroll/support/error.h"
 
+namespace test_data_files {
+
 namespace {
 
 using namespace unroll;
@@ -366,3 +368,5 @@ TEST_CASE("documents: a header is no class, a CSV is read, and label and text th
   const auto pairs = make_translate({}, "source,target\n\"one, two\",1 2\nthree,3\nfour,4\nfive,5\nsix,6\n", "p.csv");
   CHECK(notes_of(*pairs).find("5 rows, header found, columns source, target") != std::string::npos);
 }
+
+}  // namespace test_data_files

@@ -9,6 +9,7 @@
 #include "core/data/dates/date_words.h"
 #include "core/data/table/series_rows.h"
 #include "tests/training/small_tasks.h"
+#include "tests/support/text.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/predict_tables.h"
 #include "unroll/tasks/tasks.h"
@@ -16,8 +17,7 @@
 namespace {
 
 using namespace unroll;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using namespace unroll::testing;
 
 std::vector<std::string> cells_of(const std::string& list) {
   std::vector<std::string> cells;

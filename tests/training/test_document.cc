@@ -13,6 +13,8 @@
 #include "tests/training/task_gradients.h"
 #include "unroll/support/error.h"
 
+namespace test_document {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -151,3 +153,5 @@ TEST_CASE("documents without a word, too long ones and labels that the model lac
   refused(good + long_one + "\n", "line 11: the text has 300 sentences");
   refused(good + "pink\ta\n", "no label 'pink'", make_document(small_options(), good, "t")->metadata());
 }
+
+}  // namespace test_document

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 using Days = std::chrono::sys_days;
 std::string two(unsigned number) { return (number < 10 ? "0" : "") + std::to_string(number); }

@@ -15,6 +15,8 @@
 #include "tests/training/task_gradients.h"
 #include "unroll/support/error.h"
 
+namespace test_label {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -354,3 +356,5 @@ TEST_CASE("bad labeled files and options are refused with the line or the rule")
   CHECK_THROWS_WITH_AS(make_label(o, good + "\ne\tz\n", "l.tsv", fitted),
                        doctest::Contains("line 9: the model has no label 'z'"), Error);
 }
+
+}  // namespace test_label

@@ -12,6 +12,8 @@
 #include "core/tasks/decode/lanes.h"
 #include "unroll/support/error.h"
 
+namespace test_lanes {
+
 using namespace unroll;
 
 namespace {
@@ -156,3 +158,5 @@ TEST_CASE("a model whose output is not a number ends the search with an error") 
   CHECK_THROWS_WITH_AS(search.advance(bad), doctest::Contains("not a number"), Error);
   CHECK_THROWS_WITH_AS(search.advance(shifted), doctest::Contains("not a number"), Error);
 }
+
+}  // namespace test_lanes

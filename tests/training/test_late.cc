@@ -187,7 +187,7 @@ TEST_CASE("a late backend agrees with one on time node by node, exactly") {
   CompareOptions options;
   options.updates = 2;
   options.nodes = true;
-  const Comparison c = compare_task(*small_language_model(), backends, *verifier, options);
+  const unroll::Comparison c = compare_task(*small_language_model(), backends, *verifier, options);
   REQUIRE(c.backends.size() == 2);
   REQUIRE(!c.backends[1].results.empty());
   for (const ResultCheck& r : c.backends[1].results) CHECK_MESSAGE(r.achieved == 0, r.name);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/memory_vfs.h"
+#include "tests/support/refusal.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/model/network.h"
 #include "unroll/model/stream.h"
@@ -12,11 +13,6 @@ using namespace unroll;
 using namespace unroll::testing;
 
 namespace {
-
-std::string refusal(const std::function<void()>& call) {
-  const Result<void> done = attempt(call);
-  return done.ok() ? "nothing was refused" : done.error().what();
-}
 
 }  // namespace
 

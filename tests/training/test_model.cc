@@ -5,12 +5,14 @@
 #include <string>
 
 #include "core/support/crc32c.h"
+#include "tests/support/compare.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
@@ -60,13 +62,6 @@ struct Job {
     return evaluate(graph, *backend, inputs);
   }
 };
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.elements(); ++i) largest = std::max(largest, std::fabs(a.at(i) - b.at(i)));
-  return largest;
-}
 
 Tensor drawn(Shape shape, const Initializer& how, std::uint64_t seed = 1, const char* name = "w") {
   return initialize(std::vector<ParameterSpec>{{name, {DType::f32, shape}, how}}, seed).at(name);

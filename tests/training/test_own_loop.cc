@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/compare.h"
+#include "tests/support/refusal.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/model/network.h"
@@ -15,18 +17,6 @@ using namespace unroll;
 using namespace unroll::testing;
 
 namespace {
-
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && x.second.type() == y.second.type() &&
-           std::equal(x.second.bytes().begin(), x.second.bytes().end(), y.second.bytes().begin());
-  });
-}
-
-std::string refusal(const std::function<void()>& call) {
-  const Result<void> done = attempt(call);
-  return done.ok() ? "nothing was refused" : done.error().what();
-}
 
 // loss = mean (w x - y)^2; the prediction needs no y.
 TaskGraph line(Scope& scope, const Inputs& in) {

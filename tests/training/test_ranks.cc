@@ -17,6 +17,8 @@
 #include "unroll/parallel/communicator.h"
 #include "unroll/support/error.h"
 
+namespace test_ranks {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -384,3 +386,5 @@ TEST_CASE("what several ranks cannot train is refused before the first update") 
     }
   }
 }
+
+}  // namespace test_ranks

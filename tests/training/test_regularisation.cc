@@ -15,6 +15,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_regularisation {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -47,12 +49,6 @@ Tensor identity(std::int64_t n) {
   Tensor t(DType::f64, {n, n});
   for (std::int64_t i = 0; i < n; ++i) t.set(i * n + i, 1);
   return t;
-}
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.elements(); ++i) largest = std::max(largest, std::fabs(a.at(i) - b.at(i)));
-  return largest;
 }
 
 constexpr std::int64_t T = 4, B = 3, I = 5, H = 40;
@@ -438,3 +434,5 @@ TEST_CASE("options of regularisation that a cell does not have are refused") {
   refused([](auto& o) { o.skip = SkipConnection{3}; }, "Use one of plain|residual|highway");
   refused([](auto& o) { o.activation_penalty = -1; }, "model.activation_penalty is -1");
 }
+
+}  // namespace test_regularisation

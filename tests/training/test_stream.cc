@@ -10,6 +10,8 @@
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
 
+namespace test_stream {
+
 using namespace unroll;
 
 namespace {
@@ -301,3 +303,5 @@ TEST_CASE("a forecast of changes is the last value and the forecast that a model
   metadata["task"] = "chess";
   CHECK(kind_of_error([&] { task_stream(metadata); }) == ErrorKind::input_file);
 }
+
+}  // namespace test_stream

@@ -9,15 +9,16 @@
 #include "core/data/table/csv.h"
 #include "core/data/table/first_rows.h"
 #include "tests/training/small_tasks.h"
+#include "tests/support/text.h"
 #include "unroll/data/data_check.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 std::string joined(const std::vector<std::string>& lines) {
   std::string all;
   for (const std::string& line : lines) all += line + "\n";

@@ -10,21 +10,22 @@
 
 #include "core/model/cells/text_cell.h"
 #include "core/tasks/common/task_parts.h"
+#include "tests/support/compare.h"
 #include "tests/support/each_backend.h"
+#include "tests/training/text_cells.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_text_cell {
+
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
 constexpr std::int64_t T = 5, B = 3, I = 4, H = 6;
-
-TextCell cell_of(const std::string& step, std::vector<std::string> states = {"h"}, const std::string& y = "") {
-  return {.name = "mine", .states = std::move(states), .step = step, .y = y};
-}
 
 // A layer of the cell in f64 on numbers that are no symmetric choice, with its gradients.
 struct Job {
@@ -59,13 +60,6 @@ struct Job {
     return evaluate(graph, *backend, parameters);
   }
 };
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.type() == b.type());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.elements(); ++i) largest = std::max(largest, std::fabs(a.at(i) - b.at(i)));
-  return largest;
-}
 
 std::vector<std::string> parameter_names(const TextCell& cell, int layers = 1, bool bidirectional = false) {
   Job job;
@@ -379,3 +373,5 @@ TEST_CASE("a model finds a text cell by its name, and names its states") {
   o.cell = "mgu";
   CHECK(recurrent_state_names(o) == std::vector<std::string>{"h"});
 }
+
+}  // namespace test_text_cell

@@ -6,16 +6,15 @@
 #include <vector>
 
 #include "core/model/cells/text_cell.h"
+#include "tests/support/text.h"
+#include "tests/training/text_cells.h"
 #include "unroll/model/model.h"
 #include "unroll/support/error.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
-
-TextCell cell_of(const std::string& step, std::vector<std::string> states = {"h"}, const std::string& y = "") {
-  return {.name = "mine", .states = std::move(states), .step = step, .y = y};
-}
 
 // The message of the error that parsing or building gives; empty when there is none.
 std::string refusal(const TextCell& cell, ErrorKind kind = ErrorKind::usage) {
@@ -29,16 +28,6 @@ std::string refusal(const TextCell& cell, ErrorKind kind = ErrorKind::usage) {
     return e.what();
   }
   return "";
-}
-bool contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  MESSAGE("no '" << part << "' in: " << text);
-  return false;
-}
-std::string repeated(const std::string& part, std::size_t n) {
-  std::string text;
-  for (std::size_t i = 0; i < n; ++i) text += part;
-  return text;
 }
 
 }  // namespace
@@ -98,9 +87,9 @@ TEST_CASE("a mistake is refused with cell, line, column and what to do") {
   for (const Row& row : rows) {
     CAPTURE(row.step);
     const std::string text = refusal(cell_of(row.step));
-    CHECK(contains(text, "[text cell] cell 'mine', step " + std::string(row.at) + ": "));
-    CHECK(contains(text, row.what));
-    CHECK(contains(text, row.next));
+    CHECK(mentions(text, "[text cell] cell 'mine', step " + std::string(row.at) + ": "));
+    CHECK(mentions(text, row.what));
+    CHECK(mentions(text, row.next));
   }
 }
 
@@ -127,8 +116,8 @@ TEST_CASE("a wrong name or list of states is refused") {
     TextCell cell = cell_of("h' = h", row.states);
     cell.name = row.name;
     const std::string text = refusal(cell);
-    CHECK(contains(text, row.what));
-    CHECK(contains(text, "cell '" + std::string(row.name) + "'"));
+    CHECK(mentions(text, row.what));
+    CHECK(mentions(text, "cell '" + std::string(row.name) + "'"));
   }
 }
 
@@ -137,42 +126,42 @@ TEST_CASE("an error of a text with a file names the place in the file") {
   cell.place = {"m.toml", 3, 1};
   cell.step_place = {"m.toml", 5, 9};
   cell.y_place = {"m.toml", 8, 6};
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "[m.toml:6:3] cell 'mine', step line 2, column 3: unknown"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "[m.toml:6:3] cell 'mine', step line 2, column 3: unknown"));
   cell.step = "h' = f";
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "[m.toml:5:14] cell 'mine', step line 1, column 6: unknown"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "[m.toml:5:14] cell 'mine', step line 1, column 6: unknown"));
   cell.step = "h' = h";
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "[m.toml:8:10] cell 'mine', y line 1, column 5: unknown"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "[m.toml:8:10] cell 'mine', y line 1, column 5: unknown"));
   cell.y = "2 * x x";
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "expected the end of the expression"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "expected the end of the expression"));
   cell.states = {};
   cell.y = "";
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "[m.toml:3:1] cell 'mine': it has no states"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "[m.toml:3:1] cell 'mine': it has no states"));
   cell.step = "h' = ?";
   cell.step_place.line = 0;
-  CHECK(contains(refusal(cell, ErrorKind::input_file), "[m.toml] cell 'mine', step line 1, column 6: unexpected"));
+  CHECK(mentions(refusal(cell, ErrorKind::input_file), "[m.toml] cell 'mine', step line 1, column 6: unexpected"));
 }
 
 TEST_CASE("what a text may cost is bounded") {
   using namespace text_cell;
   const auto deep = [](std::size_t n) { return "h' = " + repeated("(", n) + "h" + repeated(")", n); };
   CHECK(refusal(cell_of(deep(k_max_depth - 1))) == "");
-  CHECK(contains(refusal(cell_of(deep(k_max_depth))), "column 70: nested deeper than 64 levels"));
-  CHECK(contains(refusal(cell_of("h' = " + repeated("-", 10000) + "h")), "nested deeper"));
-  CHECK(contains(refusal(cell_of("h' = " + repeated("tanh(", 1000))), "nested deeper"));
-  CHECK(contains(refusal(cell_of(std::string(k_max_text + 1, ' '))), "a text of 16385 characters"));
-  CHECK(contains(refusal(cell_of("h' = h", {"h"}, std::string(k_max_text + 1, ' '))), "a text of 16385 characters"));
-  CHECK(contains(refusal(cell_of("h' = h" + repeated(" + h", 3000))), "more than 4096"));
+  CHECK(mentions(refusal(cell_of(deep(k_max_depth))), "column 70: nested deeper than 64 levels"));
+  CHECK(mentions(refusal(cell_of("h' = " + repeated("-", 10000) + "h")), "nested deeper"));
+  CHECK(mentions(refusal(cell_of("h' = " + repeated("tanh(", 1000))), "nested deeper"));
+  CHECK(mentions(refusal(cell_of(std::string(k_max_text + 1, ' '))), "a text of 16385 characters"));
+  CHECK(mentions(refusal(cell_of("h' = h", {"h"}, std::string(k_max_text + 1, ' '))), "a text of 16385 characters"));
+  CHECK(mentions(refusal(cell_of("h' = h" + repeated(" + h", 3000))), "more than 4096"));
   CHECK(refusal(cell_of("h' = h" + repeated("+h", 2000))) == "");
-  CHECK(contains(refusal(cell_of(repeated("a = 1\n", 257))), "more than 256 assignments"));
-  CHECK(contains(refusal(cell_of(std::string(65, 'a') + " = 1")), "a name of 65 characters"));
+  CHECK(mentions(refusal(cell_of(repeated("a = 1\n", 257))), "more than 256 assignments"));
+  CHECK(mentions(refusal(cell_of(std::string(65, 'a') + " = 1")), "a name of 65 characters"));
   std::string many = "h' = h";
   for (int i = 0; i < 86; ++i) many += "\na" + std::to_string(i) + "_ = affine(x, h)";
-  CHECK(contains(refusal(cell_of(many)), "line 87, column 8: more than 256 parameters"));
+  CHECK(mentions(refusal(cell_of(many)), "line 87, column 8: more than 256 parameters"));
   std::string wide = "a0 = concat(h, h)\n";
   for (int i = 1; i < 30; ++i) {
     const std::string before = "a" + std::to_string(i - 1);
     wide += "a" + std::to_string(i) + " = concat(" + before + ", " + before + ")\n";
   }
-  CHECK(contains(refusal(cell_of(wide + "h' = h")), "a row of 25165824 elements"));
-  CHECK(contains(refusal(cell_of("h' = affine(" + repeated("x, ", 16) + "h)")), "affine has 17 arguments"));
+  CHECK(mentions(refusal(cell_of(wide + "h' = h")), "a row of 25165824 elements"));
+  CHECK(mentions(refusal(cell_of("h' = affine(" + repeated("x, ", 16) + "h)")), "affine has 17 arguments"));
 }

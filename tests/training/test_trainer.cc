@@ -8,24 +8,17 @@
 #include "core/train/device/device_model.h"
 #include "core/train/update/optimizer.h"
 #include "core/train/update/update_graph.h"
+#include "tests/support/compare.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
+
+namespace test_trainer {
 
 using namespace unroll;
 using namespace unroll::testing;
 
 namespace {
-
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [name, tensor] : a) {
-    const auto at = b.find(name);
-    if (at == b.end() || at->second.type() != tensor.type()) return false;
-    if (!std::equal(tensor.bytes().begin(), tensor.bytes().end(), at->second.bytes().begin())) return false;
-  }
-  return true;
-}
 
 // loss = sum of w * x: the gradient of w is x, so that a test chooses it. The state counts the sum of all x.
 class Linear : public Task {
@@ -338,3 +331,5 @@ TEST_CASE("a run reports wrong options before it starts") {
   refused("lr_scale", [](TrainerOptions& o) { o.groups = {{.match = "*", .lr_scale = -1}}; });
   refused("groups freeze all", [](TrainerOptions& o) { o.groups = {{.match = "*", .lr_scale = 0}}; });
 }
+
+}  // namespace test_trainer

@@ -6,6 +6,8 @@
 
 #include "tests/training/small_tasks.h"
 
+namespace test_training_only {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -126,3 +128,5 @@ TEST_CASE("smoothed labels change the loss of training and not that of an evalua
     CHECK(trained(smoothed) != trained(plain));
   }
 }
+
+}  // namespace test_training_only

@@ -13,6 +13,8 @@
 #include "tests/training/task_gradients.h"
 #include "unroll/support/error.h"
 
+namespace test_translate {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -260,3 +262,5 @@ TEST_CASE("bad pairs and options are refused with the line or the rule") {
   other.attention = "dot";
   CHECK_THROWS_WITH_AS(small_translate(other), doctest::Contains("coverage needs additive attention"), Error);
 }
+
+}  // namespace test_translate

@@ -16,11 +16,11 @@ namespace unroll::python {
 
 namespace {
 
-struct Row {
+struct DtypeRow {
   DType dtype;
   nb::dlpack::dtype in_python;
 };
-const Row k_dtypes[] = {{DType::f32, nb::dtype<float>()},
+const DtypeRow k_dtypes[] = {{DType::f32, nb::dtype<float>()},
                         {DType::f64, nb::dtype<double>()},
                         {DType::i32, nb::dtype<std::int32_t>()},
                         {DType::b8, nb::dtype<bool>()},
@@ -34,7 +34,7 @@ bool is_aligned(const Array& array) {
 
 // Inputs are never written to.
 Tensor borrowed_tensor(const Array& array, const std::string& name) {
-  for (const Row& row : k_dtypes) {
+  for (const DtypeRow& row : k_dtypes) {
     if (array.dtype() != row.in_python) continue;
     const Type type{row.dtype, shape_of(array)};
     return Tensor::borrowed(type, {const_cast<std::byte*>(static_cast<const std::byte*>(array.data())), type.bytes()});
@@ -95,7 +95,7 @@ nb::object array_of(Tensor tensor) {
   const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   std::vector<std::size_t> shape;
   for (const std::int64_t size : owned->shape()) shape.push_back(static_cast<std::size_t>(size));
-  for (const Row& row : k_dtypes)
+  for (const DtypeRow& row : k_dtypes)
     if (row.dtype == owned->dtype())
       return nb::cast(nb::ndarray<nb::numpy>(owned->bytes().data(), shape.size(), shape.data(), owner, nullptr,
                                              row.in_python));

@@ -14,13 +14,13 @@ namespace unroll::python {
 
 namespace {
 
-struct Row {
+struct ErrorRow {
   ErrorKind kind;
   const char* name;
   PyObject* const* also;  // the built-in exception that Python programmers expect
   const char* text;
 };
-const Row k_errors[] = {
+const ErrorRow k_errors[] = {
     {ErrorKind::internal, "InternalError", nullptr, "A fault of unroll."},
     {ErrorKind::usage, "UsageError", &PyExc_ValueError, "A wrong argument or option."},
     {ErrorKind::shape, "ShapeError", &PyExc_ValueError, "An array of the wrong shape."},
@@ -66,7 +66,7 @@ void add_errors(nb::module_& module) {
       "unroll.Error", "What failed, where, and what to do. The base class of all errors of unroll.", nullptr, nullptr));
   module.attr("Error") = base;
   for (std::size_t i = 0; i < std::size(k_errors); ++i) {
-    const Row& row = k_errors[i];
+    const ErrorRow& row = k_errors[i];
     const nb::tuple bases = row.also ? nb::make_tuple(base, nb::borrow(*row.also)) : nb::make_tuple(base);
     const std::string name = std::string("unroll.") + row.name;
     classes[i] = PyErr_NewExceptionWithDoc(name.c_str(), row.text, bases.ptr(), nullptr);

@@ -38,7 +38,7 @@ void check_same_parameters(const TensorMap& known, const TensorMap& given) {
     if (!known.contains(name)) refuse(name, "is no parameter of the model");
 }
 
-using Inputs = std::vector<PredictInput>;
+using PredictInputs = std::vector<PredictInput>;
 
 void require_list(const nb::object& inputs, const std::string& of) {
   if (nb::isinstance<nb::str>(inputs))
@@ -49,15 +49,15 @@ void require_list(const nb::object& inputs, const std::string& of) {
                 "expected a list of " + of + ", got " + nb::type_name(inputs.type()).c_str());
 }
 
-Inputs texts_in(const nb::object& inputs) {
+PredictInputs texts_in(const nb::object& inputs) {
   require_list(inputs, "texts");
   const auto texts = cast_to<std::vector<std::string>>(inputs, "predict", "a list of texts");
   return {texts.begin(), texts.end()};
 }
 
-Inputs sentences_in(const nb::object& inputs) {
+PredictInputs sentences_in(const nb::object& inputs) {
   require_list(inputs, "texts or lists of tokens");
-  Inputs list;
+  PredictInputs list;
   for (const nb::handle line : inputs) {
     if (nb::isinstance<nb::str>(line)) list.emplace_back(nb::cast<std::string>(line));
     else list.emplace_back(cast_to<std::vector<std::string>>(line, "predict", "a text or a list of tokens"));
@@ -66,9 +66,9 @@ Inputs sentences_in(const nb::object& inputs) {
 }
 
 // Reads numbers row by row, from lists or arrays of any dtype. `width`: numbers per step.
-Inputs rows_in(const nb::object& inputs, std::int64_t width) {
+PredictInputs rows_in(const nb::object& inputs, std::int64_t width) {
   require_list(inputs, "arrays of numbers");
-  Inputs rows;
+  PredictInputs rows;
   for (const nb::handle row : inputs) {
     const std::string what = "inputs[" + std::to_string(rows.size()) + "]";
     const auto numbers = dense<double>(row, "float64", what);
@@ -83,7 +83,7 @@ Inputs rows_in(const nb::object& inputs, std::int64_t width) {
   return rows;
 }
 
-Inputs inputs_in(const nb::object& inputs, InputForm form, const Inference& inference) {
+PredictInputs inputs_in(const nb::object& inputs, InputForm form, const Inference& inference) {
   if (form == InputForm::numbers) return rows_in(inputs, inference.inputs.at(0).axes.back().size);
   return form == InputForm::tokens ? sentences_in(inputs) : texts_in(inputs);
 }
@@ -156,7 +156,7 @@ nb::list LoadedModel::predict(const nb::object& inputs, std::int64_t top_k, std:
   const OneAtATime use(*used_, "Model", [&] { renew(); });
   require_task("Model.predict");
   if (!predictor_) predictor_ = interruptible([&] { return make_predictor(file_.metadata, file_.tensors, *backend_); });
-  const Inputs given = inputs_in(inputs, predictor_->reads(), inference_);
+  const PredictInputs given = inputs_in(inputs, predictor_->reads(), inference_);
   const auto predictions = interruptible([&] {
     return predictor_->predict(given, {.top_k = top_k, .steps = steps, .decode = {.beam = beam}});
   });

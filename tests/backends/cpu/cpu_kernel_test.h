@@ -44,6 +44,16 @@ inline Shape random_shape(int rank, std::int64_t most) {
   return Shape(std::span<const std::int64_t>(dims));
 }
 
+// Place in memory of an element that is counted in the order of the shape.
+inline std::int64_t offset(const Shape& shape, const Strides& strides, std::int64_t element) {
+  std::int64_t sum = 0;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    sum += element % shape[axis] * strides[static_cast<std::size_t>(axis)];
+    element /= shape[axis];
+  }
+  return sum;
+}
+
 // Calls f(is_best) with each instruction set of this machine, the best first.
 template <class F>
 void for_each_instruction_set(F f) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backends/cpu/program/arena.h"
+#include "tests/support/compare.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
@@ -16,6 +17,7 @@
 #include "unroll/support/error.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 
 namespace {
 
@@ -42,14 +44,6 @@ struct Update {
     inputs["lengths"] = n;
   }
 };
-
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  for (const auto& [name, tensor] : a) {
-    const auto x = tensor.bytes(), y = b.at(name).bytes();
-    if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
-  }
-  return a.size() == b.size();
-}
 
 std::atomic<std::size_t> held_bytes{0};
 void* counted_allocate(std::size_t bytes) {

@@ -171,14 +171,6 @@ Layout random_layout(const Shape& shape, int kind) {
   }
   return layout;
 }
-std::int64_t offset(const Shape& shape, const Strides& strides, std::int64_t element) {
-  std::int64_t sum = 0;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    sum += element % shape[axis] * strides[static_cast<std::size_t>(axis)];
-    element /= shape[axis];
-  }
-  return sum;
-}
 
 struct TileProgram {
   Expression source;

@@ -8,6 +8,8 @@
 #include "core/support/formats.h"
 #include "tests/backends/cpu/cpu_matmul_test.h"
 
+namespace test_cpu_halves {
+
 using namespace unroll;
 using namespace unroll::cpu;
 
@@ -187,3 +189,5 @@ TEST_CASE("emulated tiles give the bits of the processor's") {
   REQUIRE(use_bf16_products(Bf16Products::emulated_tiles));
   CHECK(product() == own);
 }
+
+}  // namespace test_cpu_halves

@@ -14,15 +14,6 @@ using namespace unroll::cpu;
 
 namespace {
 
-std::int64_t offset(const Shape& shape, const Strides& strides, std::int64_t element) {
-  std::int64_t sum = 0;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    sum += element % shape[axis] * strides[static_cast<std::size_t>(axis)];
-    element /= shape[axis];
-  }
-  return sum;
-}
-
 // Strides of memory laid out in some order of dimensions; `elements` is what the memory needs.
 Strides random_strides(const Shape& shape, bool repeat, std::int64_t& elements) {
   std::vector<std::size_t> order(static_cast<std::size_t>(shape.rank()));

@@ -6,11 +6,13 @@
 
 #include "backends/cpu/gemm/openblas.h"
 #include "tests/backends/cpu/cpu_matmul_test.h"
+#include "tests/support/compare.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
 using namespace unroll;
+using namespace unroll::testing;
 using namespace unroll::cpu;
 
 namespace {
@@ -95,9 +97,6 @@ Tensor random_matrix(std::int64_t rows, std::int64_t columns) {
   const auto values = random_values<float>(rows * columns);
   std::memcpy(t.bytes().data(), values.data(), t.bytes().size());
   return t;
-}
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.bytes().size() == b.bytes().size() && std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
 }
 
 }  // namespace

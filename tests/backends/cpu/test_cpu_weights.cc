@@ -7,6 +7,8 @@
 #include "backends/cpu/gemm/weights.h"
 #include "cpu_kernel_test.h"
 
+namespace test_cpu_weights {
+
 using namespace unroll;
 using namespace unroll::cpu;
 
@@ -131,3 +133,5 @@ TEST_CASE("activations of every size keep their products with int8 weights") {
     }
   });
 }
+
+}  // namespace test_cpu_weights

@@ -8,7 +8,7 @@
 #include "unroll/model/model.h"
 #include "unroll/passes/run.h"
 
-namespace unroll {
+namespace unroll::test_cpu_work {
 namespace {
 
 struct Sizes {
@@ -57,4 +57,4 @@ TEST_CASE("a backend that chooses its threads gives the bits of one that does no
 }
 
 }  // namespace
-}  // namespace unroll
+}  // namespace unroll::test_cpu_work

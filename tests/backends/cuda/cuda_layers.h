@@ -14,11 +14,14 @@
 #include <vector>
 
 #include "backends/cuda/library/cudnn.h"
+#include "tests/support/text.h"
 #include "unroll/autodiff/autodiff.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/run.h"
 
 namespace unroll::cuda_layers {
+
+using testing::contains;
 
 template <class T>
 T* in_library(const char* symbol) {
@@ -165,7 +168,5 @@ class Bound {
   std::vector<std::unique_ptr<Buffer>> held_;
   Bindings bindings_;
 };
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace unroll::cuda_layers

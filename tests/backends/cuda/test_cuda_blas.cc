@@ -21,6 +21,8 @@
 #include <cublasLt.h>
 #endif
 
+namespace test_cuda_blas {
+
 using namespace unroll;
 using namespace unroll::cuda;
 
@@ -245,3 +247,5 @@ TEST_CASE("an algorithm that needs more workspace than there is, is not taken") 
   CHECK(*counted_products() > before);
   unsetenv("UNROLL_SHIM_BLAS_WORKSPACE");
 }
+
+}  // namespace test_cuda_blas

@@ -21,6 +21,8 @@
 #include "tests/backends/cuda/cuda_layers.h"
 #include "unroll/support/error.h"
 
+namespace test_cuda_choices {
+
 using namespace unroll;
 using namespace unroll::cuda;
 using namespace unroll::cuda_layers;
@@ -414,3 +416,5 @@ TEST_CASE("whatever call fails while algorithms are measured is a typed error or
   cuda_hooks::remove_hooks();
   CHECK(contains(layer_report(cache.path), " in f32; measured "));
 }
+
+}  // namespace test_cuda_choices

@@ -26,10 +26,10 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_cuda_clusters {
 namespace {
 
-using testing::has;
+using testing::contains;
 using testing::loops_of;
 using Sizes = testing::LoopSizes;
 
@@ -78,7 +78,7 @@ TensorMap inputs_of(const Graph& graph, const NetworkShape& network) {
 // How many operands products found in shared memory.
 int passed_in(const std::string& loop) {
   const std::string word = " operands in shared memory";
-  return has(loop, word) ? testing::number_before(loop, word) : 0;
+  return contains(loop, word) ? testing::number_before(loop, word) : 0;
 }
 
 bool runs_on_shim() {
@@ -158,7 +158,7 @@ TEST_CASE("products of a cluster read each operand from shared memory but the fi
       REQUIRE(loops.size() == 2);
       CHECK_MESSAGE(passed_in(loops[0]) == p.forward * T - 1, loops[0]);
       CHECK_MESSAGE(passed_in(loops[1]) == p.backward * T, loops[1]);
-      for (const std::string& loop : loops) CHECK_MESSAGE(has(loop, " 0 waits of the grid"), loop);
+      for (const std::string& loop : loops) CHECK_MESSAGE(contains(loop, " 0 waits of the grid"), loop);
     }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("where eight blocks are not enough, a cluster has 16 if the device all
     Program one(graph, *shared), other(graph, *global);
     check_same_bits(one, other, inputs_of(graph, network));
     const std::string loop = loops_of(one)[0];
-    CHECK_MESSAGE(has(loop, "(16 along units"), loop);
+    CHECK_MESSAGE(contains(loop, "(16 along units"), loop);
     CHECK_MESSAGE(passed_in(loop) == (multiprocessors == 18 ? 1 : 0), loop);  // fewer may have no cluster of 16
   }
   set_multiprocessors(4);
@@ -192,7 +192,7 @@ TEST_CASE("a loop whose blocks can be no cluster reads operands from the memory 
     Program one(graph, *none), other(graph, *clusters);
     check_same_bits(one, other, inputs_of(graph, network));
     for (const std::string& loop : loops_of(one)) {
-      CHECK_MESSAGE(!has(loop, "cluster"), loop);
+      CHECK_MESSAGE(!contains(loop, "cluster"), loop);
       CHECK_MESSAGE(passed_in(loop) == 0, loop);
     }
   }
@@ -308,10 +308,11 @@ TEST_CASE("products by wgmma agree with those of single warps, with the same bit
         CHECK(testing::same_bits(result.second, second.at(result.first)));
       }
       const std::vector<std::string> loops = loops_of(one);
-      const auto by_wgmma = std::count_if(loops.begin(), loops.end(), [](const auto& l) { return has(l, "by wgmma"); });
+      const auto by_wgmma =
+          std::count_if(loops.begin(), loops.end(), [](const auto& loop) { return contains(loop, "by wgmma"); });
       if (runs_on_shim())  // another device has other blocks
         CHECK(by_wgmma == static_cast<std::ptrdiff_t>(of.backward ? loops.size() : loops.size() / 2));
-      for (const std::string& loop : loops_of(other)) CHECK_MESSAGE(!has(loop, "by wgmma"), loop);
+      for (const std::string& loop : loops_of(other)) CHECK_MESSAGE(!contains(loop, "by wgmma"), loop);
     }
 }
 
@@ -346,7 +347,7 @@ TEST_CASE("an exchange through shared memory without one of its barriers is repo
       failure = error.what();
     }
     CHECK(changed.places() > 0);
-    CHECK(has(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    CHECK(contains(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
 }
 
@@ -364,4 +365,4 @@ TEST_CASE("results of wgmma that no wait precedes are seen") {
   CHECK(std::isnan(results.at("y").at(0)));
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_cuda_clusters

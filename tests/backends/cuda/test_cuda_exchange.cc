@@ -8,7 +8,7 @@
 #include "backends/cuda/scan/buffer_slots.h"
 #include "backends/cuda/scan/exchange.h"
 
-namespace unroll::cuda {
+namespace unroll::cuda::test_cuda_exchange {
 namespace {
 
 const int k_memory = 0, k_other_memory = 0;
@@ -149,4 +149,4 @@ TEST_CASE("a slot is not written while other blocks may read it") {
   CHECK(loop.table[again] == -1);
 }
 
-}  // namespace unroll::cuda
+}  // namespace unroll::cuda::test_cuda_exchange

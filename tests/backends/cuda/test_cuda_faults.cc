@@ -11,12 +11,16 @@
 #include "backends/cuda/driver/nccl.h"
 #include "tests/backends/cuda/cuda_hooks.h"
 #include "tests/support/loop_networks.h"
+#include "tests/support/text.h"
 #include "unroll/ir/ops.h"
 #include "unroll/passes/libraries.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_cuda_faults {
+
 using namespace unroll;
+using namespace unroll::testing;
 using namespace unroll::cuda;
 using namespace unroll::cuda_hooks;
 
@@ -55,7 +59,6 @@ std::string absent() {
     return error.what();
   }
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -179,3 +182,5 @@ TEST_CASE("a kernel that fails breaks the device: every later call says so") {
   CHECK(fails([&] { backend->wait(); }));
   unsetenv("UNROLL_SHIM_FAULT");
 }
+
+}  // namespace test_cuda_faults

@@ -21,10 +21,10 @@
 #include "tests/support/or_skip.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_cuda_lengths {
 namespace {
 
-using testing::has;
+using testing::contains;
 using testing::LoopNetwork;
 using testing::LoopSizes;
 
@@ -43,7 +43,7 @@ RecurrentModelOptions options_of(const std::string& cell, int layers = 1, bool b
 std::vector<std::string> loops_of(const std::string& report) {
   std::vector<std::string> loops;
   for (std::size_t at = 0, end; (end = report.find('\n', at)) != std::string::npos; at = end + 1)
-    if (const std::string line = report.substr(at, end - at); has(line, "steps of")) loops.push_back(line);
+    if (const std::string line = report.substr(at, end - at); contains(line, "steps of")) loops.push_back(line);
   return loops;
 }
 
@@ -153,8 +153,8 @@ TEST_CASE("rows that end have the values and gradients of cpu in every form of l
       const auto loops = loops_of(program.report());
       CHECK(loops.size() == (s.T == 1 ? 0 : 2u * static_cast<unsigned>(row.layers * (1 + row.bidirectional))));
       for (const std::string& loop : loops) {
-        CHECK_MESSAGE(has(loop, "packed rows"), loop);
-        CHECK_MESSAGE(has(loop, k_form_words[form]), loop);
+        CHECK_MESSAGE(contains(loop, "packed rows"), loop);
+        CHECK_MESSAGE(contains(loop, k_form_words[form]), loop);
       }
     }
   }
@@ -207,8 +207,8 @@ TEST_CASE("with lengths=masked all rows run, and the values are the same") {
   for (const auto& result : wanted) CHECK(testing::error_of(s, got.at(result.first), result.second) <= 1);
   int loops = 0;
   for (const ReportLine& line : other.executable().report()) {
-    loops += has(line.implementation, "steps of");
-    CHECK(!has(line.implementation, "packed rows"));
+    loops += contains(line.implementation, "steps of");
+    CHECK(!contains(line.implementation, "packed rows"));
   }
   CHECK(loops == 2);
 }
@@ -282,11 +282,11 @@ TEST_CASE("products of the library on all rows count only those that are there, 
     }
     // Outside of loops products are the library's, in their steps where tensor cores multiply.
     const std::string report = by_library.report();
-    if (!has(library->describe().device, "cuBLASLt")) continue;
+    if (!contains(library->describe().device, "cuBLASLt")) continue;
     CAPTURE(report);
-    CHECK(has(report, "launches: cuBLASLt"));
-    CHECK(has(report, "packed rows\n1 launch: cuBLASLt") == (u > 0x1p-24));
-    CHECK(has(report, "packed rows\n1 launch\n3 launches: cuBLASLt") == (u > 0x1p-24));
+    CHECK(contains(report, "launches: cuBLASLt"));
+    CHECK(contains(report, "packed rows\n1 launch: cuBLASLt") == (u > 0x1p-24));
+    CHECK(contains(report, "packed rows\n1 launch\n3 launches: cuBLASLt") == (u > 0x1p-24));
   }
 }
 
@@ -345,7 +345,7 @@ TEST_CASE("a state of one number for each row ends with its row in a resident lo
   for (const auto& result : wanted)
     CHECK(testing::error_of({T, B, H, H}, got.at(result.first), result.second) <= 1);
   for (const ReportLine& line : program.executable().report())
-    if (has(line.implementation, "steps of")) CHECK(has(line.implementation, "weights resident in "));
+    if (contains(line.implementation, "steps of")) CHECK(contains(line.implementation, "weights resident in "));
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_cuda_lengths

@@ -16,7 +16,7 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_cuda_loops {
 namespace {
 
 struct Sizes {
@@ -90,4 +90,4 @@ TEST_CASE("loops whose products are large stay steps") {
   CHECK(loops.whole == 0);
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_cuda_loops

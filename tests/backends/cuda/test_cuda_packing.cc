@@ -9,6 +9,8 @@
 #include "backends/cuda/driver/functions.h"
 #include "tests/backends/cuda/cuda_layers.h"
 
+namespace test_cuda_packing {
+
 using namespace unroll;
 using namespace unroll::cuda;
 using namespace unroll::cuda_layers;
@@ -213,3 +215,5 @@ TEST_CASE("a layer and its gradient share their weights, and every run copies pa
     inputs.at(k_parameter) = scaled(inputs.at(k_parameter), -0.5);
   }
 }
+
+}  // namespace test_cuda_packing

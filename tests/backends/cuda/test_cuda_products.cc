@@ -19,6 +19,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_cuda_products {
+
 using namespace unroll;
 
 namespace {
@@ -211,3 +213,5 @@ TEST_CASE("an own product of many terms adds up at most 1,024 of them in a row")
   if (!has_shim()) return;
   CHECK(testing::long_sum_error(*make_backend("cuda", {.specific = {{"products", "own"}}}), 20000) <= 1);
 }
+
+}  // namespace test_cuda_products

@@ -35,6 +35,8 @@ static_assert(offsetof(ncclConfig_t, blocking) == offsetof(unroll::cuda::nccl::C
 #endif
 
 
+namespace test_cuda_ranks {
+
 using namespace unroll;
 using namespace unroll::testing;
 
@@ -248,3 +250,5 @@ TEST_CASE("a rank whose device does not take part is named after the time limit"
     CHECK(errors[static_cast<std::size_t>(r)].find("rank 1") != std::string::npos);
   }
 }
+
+}  // namespace test_cuda_ranks

@@ -21,10 +21,10 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_cuda_resident {
 namespace {
 
-using testing::has;
+using testing::contains;
 using testing::loops_of;
 using testing::number_before;
 struct Sizes {
@@ -80,7 +80,7 @@ TEST_CASE("resident loops have the bits of their steps where one warp adds up th
       Graph graph;
       build(graph, cell, s);
       Program one(graph, *resident), many(graph, *steps);
-      for (const std::string& loop : loops_of(one)) CHECK_MESSAGE(has(loop, "weights resident in "), loop);
+      for (const std::string& loop : loops_of(one)) CHECK_MESSAGE(contains(loop, "weights resident in "), loop);
       const TensorMap inputs = testing::small_numbers_for(graph, 3);
       const TensorMap wanted = many.run(inputs);
       for (int run = 0; run < 3; ++run)  // the third is a CUDA graph
@@ -116,10 +116,10 @@ TEST_CASE("resident loops agree with their steps in every precision, with the sa
       const bool is_spread = of.sizes.H % 2 == 0;
       Program one(graph, is_spread ? *spread : *small, options), many(graph, *steps, options);
       for (const std::string& loop : loops_of(one)) {
-        CHECK_MESSAGE(has(loop, "weights resident in "), loop);
+        CHECK_MESSAGE(contains(loop, "weights resident in "), loop);
         const bool is_narrow = precision == Precision::bf16 || precision == Precision::f16;
-        if (is_narrow) CHECK_MESSAGE(has(loop, "tensor cores"), loop);
-        if (precision == Precision::f32) CHECK_MESSAGE(!has(loop, "tensor cores"), loop);
+        if (is_narrow) CHECK_MESSAGE(contains(loop, "tensor cores"), loop);
+        if (precision == Precision::f32) CHECK_MESSAGE(!contains(loop, "tensor cores"), loop);
       }
       const double s = precision == Precision::f32    ? std::ldexp(1, -24)
                        : precision == Precision::bf16 ? std::ldexp(1, -8)
@@ -172,7 +172,7 @@ TEST_CASE("the blocks of a resident loop wait once for each exchange of a step, 
     Program alone(graph, *small, options);
     alone.run(testing::small_numbers_for(graph, 3));
     for (const std::string& loop : loops_of(alone)) {
-      CHECK_MESSAGE(has(loop, "(1 along units"), loop);
+      CHECK_MESSAGE(contains(loop, "(1 along units"), loop);
       CHECK_MESSAGE(number_before(loop, " waits of the grid") <= 1, loop);
       CHECK_MESSAGE(number_before(loop, " of the blocks of some rows") == 0, loop);
     }
@@ -188,17 +188,17 @@ TEST_CASE("loops that cannot keep their weights say why and run in another form"
     return loops_of(Program(graph, *resident));
   };
   for (const std::string& loop : loops("lstm", {3, 2, 3, 4}, DType::f64)) {
-    CHECK_MESSAGE(has(loop, "all in one kernel"), loop);
-    CHECK_MESSAGE(has(loop, "not resident, because %"), loop);
-    CHECK_MESSAGE(has(loop, "matmul is not in f32"), loop);
+    CHECK_MESSAGE(contains(loop, "all in one kernel"), loop);
+    CHECK_MESSAGE(contains(loop, "not resident, because %"), loop);
+    CHECK_MESSAGE(contains(loop, "matmul is not in f32"), loop);
   }
   for (const std::string& loop : loops("indrnn", {3, 2, 3, 4}, DType::f32))
-    CHECK_MESSAGE(has(loop, "not resident, because no product by a weight"), loop);
+    CHECK_MESSAGE(contains(loop, "not resident, because no product by a weight"), loop);
   const std::vector<std::string> large = loops("lstm", {2, 128, 8, 2048}, DType::f32);
   if (!runs_on_shim()) return;  // a larger device keeps them
   for (const std::string& loop : large) {
-    CHECK_MESSAGE(has(loop, "not resident, because the weights do not fit: "), loop);
-    CHECK_MESSAGE(has(loop, "steps, because %"), loop);
+    CHECK_MESSAGE(contains(loop, "not resident, because the weights do not fit: "), loop);
+    CHECK_MESSAGE(contains(loop, "steps, because %"), loop);
   }
 }
 
@@ -232,8 +232,8 @@ TEST_CASE("a resident loop without one of its barriers is reported as a race") {
       failure = error.what();
     }
     CHECK(changed.places() > 0);
-    CHECK(has(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    CHECK(contains(failure, "CUDA_ERROR_ILLEGAL_ADDRESS"));
   }
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_cuda_resident

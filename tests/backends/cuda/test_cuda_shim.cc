@@ -16,6 +16,8 @@
 #include "backends/cuda/kernels/compiler.h"
 #include "unroll/support/error.h"
 
+namespace test_cuda_shim {
+
 using namespace unroll;
 
 namespace {
@@ -183,3 +185,5 @@ TEST_CASE("blocks of a cooperative launch wait for each other, and what no barri
     CHECK(fault_of(kernel, nullptr, true).find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos);
   }
 }
+
+}  // namespace test_cuda_shim

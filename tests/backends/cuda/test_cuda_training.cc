@@ -11,6 +11,7 @@
 #include "tests/backends/cuda/cuda_hooks.h"
 #include "tests/support/memory_vfs.h"
 #include "tests/support/or_skip.h"
+#include "tests/support/text.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
@@ -18,7 +19,10 @@
 #include "unroll/support/vfs.h"
 #include "unroll/train/trainer.h"
 
+namespace test_cuda_training {
+
 using namespace unroll;
+using namespace unroll::testing;
 using namespace unroll::cuda_hooks;
 
 namespace {
@@ -58,7 +62,6 @@ std::string last_checkpoint(Vfs& vfs) {
 }
 
 bool is_there() { return testing::or_skip([] { return make_backend("cuda"); }) != nullptr; }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -157,3 +160,5 @@ TEST_CASE("a kernel that faults in the middle of a training leaves its checkpoin
   train(vfs, true);
   CHECK(last_checkpoint(vfs) == last_checkpoint(whole));
 }
+
+}  // namespace test_cuda_training

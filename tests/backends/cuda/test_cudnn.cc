@@ -12,6 +12,8 @@
 #include "tests/backends/cuda/cuda_layers.h"
 #include "unroll/support/error.h"
 
+namespace test_cudnn {
+
 using namespace unroll;
 using namespace unroll::cuda;
 using namespace unroll::cuda_layers;
@@ -257,3 +259,5 @@ TEST_CASE("own kernels where that is asked for, and where the library is not ins
   CHECK(contains(make_backend("cuda")->describe().device, "no cuDNN"));
   set_dnn_tamper(nullptr);
 }
+
+}  // namespace test_cudnn

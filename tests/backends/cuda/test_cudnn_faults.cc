@@ -9,6 +9,8 @@
 #include "tests/backends/cuda/cuda_layers.h"
 #include "unroll/support/error.h"
 
+namespace test_cudnn_faults {
+
 using namespace unroll;
 using namespace unroll::cuda;
 using namespace unroll::cuda_layers;
@@ -153,3 +155,5 @@ TEST_CASE("the library of the tests refuses what the real one forbids, or would 
   }
   set_dnn_tamper(nullptr);
 }
+
+}  // namespace test_cudnn_faults

@@ -23,6 +23,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan {
+
 using namespace unroll;
 
 namespace {
@@ -292,3 +294,5 @@ TEST_CASE("the time of all runs never shrinks when a later run is timed as short
   CHECK(times.total(19).at(work) == 181);
   CHECK(times.total(34).at(work) == 196);
 }
+
+}  // namespace test_vulkan

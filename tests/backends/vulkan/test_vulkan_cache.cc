@@ -21,6 +21,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan_cache {
+
 using namespace unroll;
 using namespace unroll::vulkan;
 namespace fs = std::filesystem;
@@ -181,3 +183,5 @@ TEST_CASE("data that begins with the marks of another device or driver is not gi
     CHECK_FALSE(with(other));
   }
 }
+
+}  // namespace test_vulkan_cache

@@ -16,6 +16,8 @@
 #include "unroll/model/model.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan_counts {
+
 using namespace unroll;
 using device::Touch;
 using vulkan::Command;
@@ -289,3 +291,5 @@ TEST_CASE("bytes of overlapping ranges count once") {
   CHECK(reads.repeated({{&a, 0, 8, false}, {&b, 0, 4, false}}) == 8);
   CHECK(reads.repeated({{&b, 2, 6, true}, {&b, 0, 4, false}}) == 0);
 }
+
+}  // namespace test_vulkan_counts

@@ -20,6 +20,8 @@
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan_faults {
+
 using namespace unroll;
 using namespace unroll::vulkan;
 
@@ -241,3 +243,5 @@ TEST_CASE("training whose device fails ends with exit code 5 or 7, and resumes t
   CHECK(resumed > 0);
   set_tamper(nullptr);
 }
+
+}  // namespace test_vulkan_faults

@@ -16,7 +16,7 @@
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_vulkan_lengths {
 namespace {
 
 using testing::LoopNetwork;
@@ -144,4 +144,4 @@ TEST_CASE("whole loops whose rows end have the bits of their steps, also cut int
   CHECK(dispatches[1] > dispatches[0] / 2);  // of one way and of two
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_vulkan_lengths

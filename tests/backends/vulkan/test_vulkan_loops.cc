@@ -17,7 +17,7 @@
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
-namespace unroll {
+namespace unroll::test_vulkan_loops {
 namespace {
 
 using Sizes = testing::LoopSizes;
@@ -230,4 +230,4 @@ TEST_CASE("values with one element per row stay what they are behind the reducti
     }
 }
 
-}  // namespace unroll
+}  // namespace unroll::test_vulkan_loops

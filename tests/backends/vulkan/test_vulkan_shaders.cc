@@ -18,6 +18,8 @@
 #include "tests/support/temp_folder.h"
 #include "unroll/support/error.h"
 
+namespace test_vulkan_shaders {
+
 using namespace unroll;
 using namespace unroll::vulkan;
 using namespace unroll::testing;
@@ -211,3 +213,5 @@ TEST_CASE("random expression trees compute on the device what they mean") {
   CHECK(wrong == 0);
   CHECK(tight * 2 > numbers);  // otherwise the bounds say little
 }
+
+}  // namespace test_vulkan_shaders
