@@ -179,6 +179,13 @@ class Finder {
 
 }  // namespace
 
+bool is_overwritten(const Plan& plan, const Joined& joined, std::int32_t copy) {
+  std::vector<common::Region> results;
+  for (std::int32_t k = 0; k < std::ssize(plan.graph->node(joined.epilogue).outputs); ++k)
+    results.push_back(common::region_of(plan, {joined.epilogue, k}));
+  return common::touch(results, {common::region_of(plan, {copy, 0})});
+}
+
 bool is_pointwise(const Node& node) { return node.op == Op::fused || is_elementwise(node.op); }
 
 std::vector<Joined> joined_products(const Plan& plan, const common::Hazards& hazards, const LoopOutputs& loop,

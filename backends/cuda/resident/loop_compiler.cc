@@ -204,7 +204,8 @@ class LoopCompiler final : public NodeCompiler {
     };
     if (p.joined) {
       all = outputs_of(p.joined->epilogue, e);
-      for (const auto& [copy, gate] : p.joined->kept) add({copy, 0}, 0, gate);
+      for (const auto& [copy, gate] : p.joined->kept)
+        if (!device::is_overwritten(plan_, *p.joined, copy)) add({copy, 0}, 0, gate);
     }
     for (std::int64_t gate = 0; gate < p.gates; ++gate) add({p.node, 0}, gate * p.units, gate);
     return all;
@@ -244,6 +245,7 @@ class LoopCompiler final : public NodeCompiler {
       return static_cast<std::uint16_t>(std::find(gates.begin(), gates.end(), gate) - gates.begin());
     };
     for (const auto& [copy, gate] : p.joined->kept) {
+      if (device::is_overwritten(plan_, *p.joined, copy)) continue;
       e.results.push_back({input_of(gate), strides({copy, 0}, e.shape)});
       operands.push_back(operand({copy, 0}));
     }

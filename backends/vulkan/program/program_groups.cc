@@ -190,15 +190,6 @@ Expression inlined(const Expression& e, const std::vector<int>& gates, const Exp
   return out;
 }
 
-// True if a result of the node shares memory with the value. The plan allows that only if nothing reads the value
-// later.
-bool overwrites(const Plan& plan, std::int32_t node, ValueId value) {
-  std::vector<common::Region> results;
-  for (std::int32_t k = 0; k < std::ssize(plan.graph->node(node).outputs); ++k)
-    results.push_back(common::region_of(plan, {node, k}));
-  return common::touch(results, {common::region_of(plan, value)});
-}
-
 }  // namespace
 
 void NodeCompiler::store_ahead(device::StatePlaces& states) {
@@ -263,7 +254,7 @@ Expression NodeCompiler::pointwise(std::int32_t id, const Joined& joined, Operan
   keep_results(id, e, operands);
   add_parts(concats_, id, [&](std::int32_t output) { return results[output].from; }, e, operands);
   for (const auto& [copy, gate] : joined.kept) {
-    if (overwrites(plan_, id, {copy, 0})) continue;  // The copy would replace the result.
+    if (device::is_overwritten(plan_, joined, copy)) continue;
     const auto input = std::find(gates.begin(), gates.end(), gate) - gates.begin();
     e.results.push_back({static_cast<std::uint16_t>(input), strides({copy, 0}, e.shape)});
     operands.push_back(operand({copy, 0}));
