@@ -28,8 +28,8 @@ struct Joined {
   std::int32_t through = -1;
   std::vector<Joined> otherwise = {};  // in one step, for kernels that cannot do this
 };
-// True if a result of the epilogue shares memory with the copy of a gate. The plan allows that only if nothing reads the
-// copy later, so it must not be stored: it would replace the result.
+// True if a result of the epilogue shares memory with the copy of a gate. The plan allows that only if nothing reads
+// the copy later, so it must not be stored: it would replace the result.
 bool is_overwritten(const Plan& plan, const Joined& joined, std::int32_t copy);
 
 // Outputs of the loop whose body a plan is; without states and outputs: no loop.

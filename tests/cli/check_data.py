@@ -85,7 +85,7 @@ def dates(folder):
     check("last.csv", ["sales,year", *[f"{i % 7},{1969 + i / 2}" for i in range(120)]], 3,
           ["the last column, 'year', looks like dates", 'data.column = "sales"'])
     panel = [f"{company},{d:%b %d %Y},{i % 7}" for company in ("A", "B") for i, d in enumerate(day)]
-    check("panel.csv", ["company,when,price", *panel], 3, ["several series, named in 'company'", "a column of its own"])
+    check("panel.csv", ["company,when,price", *panel], 3, ["several series, named in 'company'", 'data.id = "company"'])
 
 
 def forms(folder):

@@ -31,7 +31,7 @@ std::vector<double> rows_of(RecordFile file, bool hold) {
   std::vector<double> all;
   SeriesPiece piece;
   try {
-    const SeriesRows rows(std::move(file), {{"2"}, {"1", ""}, {}}, hold);
+    const SeriesRows rows(std::move(file), {.columns = {"2"}, .date = {"1", ""}, .csv = {}}, hold);
     for (std::int64_t t = 0; t < rows.size(); t += 7) {
       rows.read(t, std::min<std::int64_t>(t + 7, rows.size()), piece);
       all.insert(all.end(), piece.levels.begin(), piece.levels.end());

@@ -62,13 +62,13 @@ def one_row_setting(folder, kind, setting, changes):
 START = datetime.date(2024, 1, 1)
 
 
-def series_of(n, begin, separator=",", gaps="", dates="days", header="date,booked,a,b"):
+def series_of(n, begin, separator=",", gaps="", dates="days", header="date,booked,a,b", series=()):
     lines, day = [header] if header else [], START + datetime.timedelta(begin)
     for i in range(n):
         while dates == "weekdays" and day.weekday() > 4:
             day += datetime.timedelta(1)
         a, b = 20 + (i + begin) % 7 + DRAW.random(), 500 - 3 * ((i + begin) % 5) + DRAW.random()
-        cells = [str(day), str(day + datetime.timedelta(365)), f"{a:.3f}", f"{b:.3f}"]
+        cells = [*series, str(day), str(day + datetime.timedelta(365)), f"{a:.3f}", f"{b:.3f}"]
         if gaps and i % 5 == 2:
             cells[-1] = gaps
         lines.append(separator.join(cells))
@@ -82,7 +82,7 @@ SERIES_SETTINGS = [
     (("data.missing", "previous"), {"gaps": "NA"}),
     (("data.missing_values", "void"), {"gaps": "void"}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
     (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "first,2"), {}),
-    (("data.scale", "window"), {}),
+    (("data.scale", "window"), {}), (("data.id", "shop"), {"header": "shop,date,booked,a,b", "series": ["A"]}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
 ]
@@ -94,6 +94,8 @@ def one_series_setting(folder, setting, changes):
     (folder / "test.csv").write_text(text)
     usual = [("data.window", "4"), ("data.horizon", "1"), ("data.period", "5"), ("data.difference", "none"),
              ("data.scale", "series"), ("data.test", "test.csv")]
+    if "series" in changes:
+        usual.remove(("data.scale", "series"))  # each window has its own
     run = train(folder, "forecast", folder / "train.csv", usual + [setting])
     check_series(run, text, header=changes.get("header", "date") != "")
 

@@ -179,7 +179,7 @@ TEST_CASE("a gap is read as the last value and is never a target") {
   };
   for (const bool hold : {true, false}) {
     const auto series = [&](const char* csv, std::vector<std::string> columns) {
-      return SeriesRows(RecordFile(csv, "t"), {columns, "", {}}, hold);
+      return SeriesRows(RecordFile(csv, "t"), {.columns = columns, .date = {}, .csv = {}}, hold);
     };
     const auto levels = [](const SeriesRows& rows) {
       SeriesPiece piece;

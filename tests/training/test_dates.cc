@@ -33,10 +33,10 @@ struct Found {
 Found found_in(const std::string& csv, const DateColumn& date = {}, const std::string& column = "") {
   Found found;
   try {
-    const SeriesRows rows(RecordFile(csv, "f.csv"), {{column}, date, {}}, /*hold=*/true);
+    const SeriesRows rows(RecordFile(csv, "f.csv"), {.columns = {column}, .date = date, .csv = {}}, /*hold=*/true);
     for (const std::string& note : rows.notes()) found.notes += note + "\n";
     for (const std::string& warning : rows.warnings()) found.warnings += warning + "\n";
-    found.next = rows.place(rows.size());
+    found.next = rows.place(rows.segments()[0], rows.size());
   } catch (const Error& e) {
     found.error = e.what();
   }
@@ -348,12 +348,12 @@ TEST_CASE("several series one below the other are named, whatever their dates lo
   struct Case {
     const char *what, *dates, *said;
   };
-  const char *pivot = "columns=\"symbol\"", *own = "give each series a column of its own";
+  const char *names = "Set data.id = \"symbol\"", *own = "set data.id to the column";
   const Case cases[] = {
-      {"ISO dates", "2024-01-01|2024-02-01|2024-03-01", pivot},
-      {"month names", "Jan 1 2000|Feb 1 2000|Mar 1 2000", pivot},
-      {"month first", "01/31/2000|02/29/2000|03/31/2000", pivot},
-      {"years", "2001|2002|2003", pivot},
+      {"ISO dates", "2024-01-01|2024-02-01|2024-03-01", names},
+      {"month names", "Jan 1 2000|Feb 1 2000|Mar 1 2000", names},
+      {"month first", "01/31/2000|02/29/2000|03/31/2000", names},
+      {"years", "2001|2002|2003", names},
       {"dates that are not read", "Jan-00|Feb-00|Mar-00", own},
       {"numbers of rows", "1|2|3", own},
   };
@@ -374,7 +374,7 @@ TEST_CASE("several series one below the other are named, whatever their dates lo
       CHECK(contains(found.error + found.warnings, c.said));
     }
   const Found numbers = found_in("shop,date,v\n1,2024-01-01,1\n1,2024-01-02,2\n2,2024-01-01,1\n2,2024-01-02,2\n");
-  CHECK(contains(numbers.error, "perhaps by 'shop'"));
+  CHECK(contains(numbers.error, "perhaps 'shop'"));
   const Found later =
       found_in("shop,date,v\na,2024-01-01,1\na,2024-01-02,2\na,2024-01-03,2\nb,2024-01-02,1\nb,2024-01-03,2\n");
   CHECK(contains(later.error, "named in 'shop'"));
@@ -430,8 +430,8 @@ TEST_CASE("a model keeps the notation of its dates for files that could be read 
   for (const std::string& note : task->notes()) CHECK(contains(note, "read as MM/DD/YYYY"));
   const Metadata model = task->metadata();
   CHECK(model.at("date_form") == "MM/DD/YYYY");
-  const SeriesEnd end = series_end(model, split_from_text(few, "few.csv").file, "few.csv", 2, 1);
-  CHECK(end.next == std::vector<std::string>{"3/7/2023"});
+  const SeriesEnds ends(model, split_from_text(few, "few.csv").file, "few.csv", 2, 1);
+  CHECK(ends.at(0).next == std::vector<std::string>{"3/7/2023"});
   CHECK(make_forecast(o, csv, "f.csv", model)->metadata() == model);
 }
 

@@ -145,9 +145,9 @@ std::vector<FirstFile> forecast_files() {
                    false,
                    {"rises like dates", "data.date = \"x\""}});
   files.push_back(
-      {"five companies one below the other", panel("M 1 y", false), true, {"series", "'symbol'", "column of its own"}});
+      {"five companies one below the other", panel("M 1 y", false), true, {"series", "'symbol'", "data.id"}});
   files.push_back(
-      {"five companies date by date", panel("y-m-01", true), true, {"series", "'symbol'", "column of its own"}});
+      {"five companies date by date", panel("y-m-01", true), true, {"series", "'symbol'", "data.id"}});
   std::string swapped = "temp,date\n", weather = "date,precipitation,weather\n", newest = "date,close\n",
               business = newest;
   for (int i = 0; i < 120; ++i) {

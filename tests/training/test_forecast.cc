@@ -367,7 +367,7 @@ TEST_CASE("a forecast reads the column and the dates that it was trained on, or 
     return csv;
   };
   const auto read = [](const Metadata& model, const std::string& csv) {
-    return series_end(model, split_from_text(csv, "t.csv").file, "t.csv", 2, 1);
+    return SeriesEnds(model, split_from_text(csv, "t.csv").file, "t.csv", 2, 1);
   };
   const auto refused = [&](const Metadata& model, const std::string& csv, const char* says) {
     CAPTURE(csv.substr(0, csv.find('\n')));
@@ -379,12 +379,12 @@ TEST_CASE("a forecast reads the column and the dates that it was trained on, or 
   using Order = std::pair<const char*, const char*>;
   for (const auto& [header, order] :
        {Order{"date,a,b\n", "dab"}, Order{"date,b,a\n", "dba"}, Order{"b,a,date\n", "bad"}}) {
-    const SeriesEnd end = read(model, rows(header, order));
-    CHECK(end.values == std::vector<double>{2, 3});
-    CHECK(end.columns == std::vector<std::string>{"a"});
-    CHECK(end.next == std::vector<std::string>{"2024-01-29"});
+    const SeriesEnds ends = read(model, rows(header, order));
+    CHECK(ends.at(0).values == std::vector<double>{2, 3});
+    CHECK(ends.columns() == std::vector<std::string>{"a"});
+    CHECK(ends.at(0).next == std::vector<std::string>{"2024-01-29"});
   }
-  CHECK(read(model, rows("", "da")).columns == std::vector<std::string>{"a"});
+  CHECK(read(model, rows("", "da")).columns() == std::vector<std::string>{"a"});
   refused(model, rows("date,b\n", "db"), "has no column 'a', which the model reads");
   refused(model, rows("a,b\n", "ab"), "has no column 'date', which the model reads");
   refused(model, rows("", "dab"), "no header line; the model finds its columns by name: date, a");
@@ -392,11 +392,11 @@ TEST_CASE("a forecast reads the column and the dates that it was trained on, or 
   o.date = "none";
   const Metadata undated = make_forecast(o, trained, "f.csv")->metadata();
   CHECK(undated.at("date") == "none");
-  CHECK(read(undated, trained).next == std::vector<std::string>{"1"});
-  CHECK(read(undated, rows("a,b\n", "ab")).values == read(undated, trained).values);
+  CHECK(read(undated, trained).at(0).next == std::vector<std::string>{"1"});
+  CHECK(read(undated, rows("a,b\n", "ab")).at(0).values == read(undated, trained).at(0).values);
   Metadata older = undated;
   older.erase("date");
-  CHECK(read(older, trained).next == std::vector<std::string>{"1"});
+  CHECK(read(older, trained).at(0).next == std::vector<std::string>{"1"});
 
   ForecastOptions other = o;
   other.window = 3;

@@ -9,6 +9,7 @@
 
 #include "core/tasks/forecast/differencing.h"
 #include "core/tasks/forecast/seasons.h"
+#include "tests/support/text.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/model/stream.h"
 #include "unroll/passes/run.h"
@@ -36,7 +37,6 @@ std::string joined(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) all += line + "\n";
   return all;
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/dates/date_sequence.h"
 
+#include <algorithm>
+
 #include "core/support/text/in_quotes.h"
 
 namespace unroll {
@@ -43,20 +45,27 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
     return;
   }
   format_.add(date->format);
-  if (n_ == 0)
-    first_ = date->at;
+  if (begins_)
+    spans_.push_back({date->at, date->at});
   else
     compare(date->at, cell, line);
+  begins_ = false;
   if (seen_.size() < k_most) seen_.insert(date->at.micros);
   day_of_month_.see(date->at);
   ++weekdays_[std::chrono::weekday(std::chrono::sys_days(calendar_day(date->at))).c_encoding()];
-  last_ = date->at;
+  spans_.back().last = date->at;
   last_line_ = line;
   ++n_;
 }
 
+void DateSequence::begin_series() {
+  begins_ = true;
+  if (!disorder_) seen_.clear();
+}
+
 void DateSequence::compare(Timestamp at, std::string_view cell, std::size_t line) {
-  const std::int64_t apart = at.micros - last_.micros;
+  const Timestamp before = spans_.back().last;
+  const std::int64_t apart = at.micros - before.micros;
   n_above_ += apart > 0;
   n_equal_ += apart == 0;
   if (apart <= 0 && !disorder_)
@@ -69,7 +78,7 @@ void DateSequence::compare(Timestamp at, std::string_view cell, std::size_t line
     return;
   }
   count(micros_, apart);
-  if (const std::int64_t months = months_apart(last_, at); months > 0) count(months_, months);
+  if (const std::int64_t months = months_apart(before, at); months > 0) count(months_, months);
 }
 
 void DateSequence::finish() {
@@ -82,14 +91,24 @@ void DateSequence::finish() {
   micros_.clear();
   months_.clear();
   seen_.clear();
-  if (const auto steps = steps_between(first_, last_, step_)) n_missing_ = *steps + 1 - n_;
+  if (spans_.empty()) return;
+  first_ = spans_[0].first;
+  last_ = spans_[0].last;
+  n_missing_ = -n_;
+  for (const Span& span : spans_) {
+    first_ = std::min(first_, span.first);
+    last_ = std::max(last_, span.last);
+    n_missing_ += steps_between(span.first, span.last, step_).value_or(-1) + 1;
+  }
+  n_missing_ = std::max<std::int64_t>(n_missing_, 0);
 }
 
 // Approximate if a step has months and the dates are irregular; the numbering of rows refuses such dates later.
 bool DateSequence::is_sparse() const {
   const double month = 30.4 * static_cast<double>(k_day);
   const double step = step_.months > 0 ? month * static_cast<double>(step_.months) : static_cast<double>(step_.micros);
-  const double all = static_cast<double>(last_.micros - first_.micros) / step;
+  double all = 0;
+  for (const Span& span : spans_) all += static_cast<double>(span.last.micros - span.first.micros) / step;
   return all > 2.5 * static_cast<double>(n_) + 10;
 }
 

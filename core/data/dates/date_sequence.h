@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "core/data/dates/date_format.h"
 
@@ -27,6 +28,8 @@ class DateSequence {
 
   // Adds a cell of the column, "" if missing. Ignores all cells after the first one that is no date of the format.
   void see(std::string_view cell, std::size_t line);
+  // The next date begins another series, whose dates are independent of those before.
+  void begin_series();
   // Determines the step; call after the last row.
   void finish();
 
@@ -40,9 +43,10 @@ class DateSequence {
   bool is_regular() const { return !misfit_ && !disorder_ && !is_sparse(); }
   // True if both sequences have the same recorded dates.
   bool same_as(const DateSequence& other) const {
-    return first_ == other.first_ && last_ == other.last_ && step_ == other.step_ && n_ == other.n_;
+    return spans_ == other.spans_ && step_ == other.step_ && n_ == other.n_;
   }
 
+  // The first and the last date of all series.
   Timestamp first() const { return first_; }
   Timestamp last() const { return last_; }
   std::int64_t size() const { return n_; }
@@ -57,6 +61,12 @@ class DateSequence {
 
   DateFormat format_;
   std::optional<DateFault> misfit_, disorder_;
+  struct Span {
+    Timestamp first, last;
+    bool operator==(const Span&) const = default;
+  };
+  std::vector<Span> spans_;  // one for each series
+  bool begins_ = true;       // the next date is the first of its series
   Timestamp first_, last_;
   std::size_t last_line_ = 0;
   std::int64_t n_ = 0, n_missing_ = 0;

@@ -17,11 +17,17 @@ constexpr const char* k_write_dates =
 
 }  // namespace
 
-SeriesDates::SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values)
-    : column_(std::move(column)), none_(column_.name == "none") {
+SeriesDates::SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values,
+                         std::optional<std::size_t> id)
+    : column_(std::move(column)), none_(column_.name == "none"), has_ids_(id.has_value()) {
   if (!column_.name.empty() && !none_) named_ = reader.column(column_.name);
   for (std::size_t c = 0; c < reader.n_columns(); ++c)
-    if (named_ == c || std::ranges::find(values, c) == values.end()) undecided_.push_back(c);
+    if (named_ == c || (id != c && std::ranges::find(values, c) == values.end())) undecided_.push_back(c);
+}
+
+void SeriesDates::begin_series() {
+  for (Candidate& candidate : candidates_)
+    for (DateSequence& way : candidate.ways) way.begin_series();
 }
 
 void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line) {
@@ -63,7 +69,7 @@ void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
   if (!candidates_.empty()) choose_way(reader, file);
   if (candidates_.empty()) {
     if (!none_) std::ranges::move(unread_.date_warnings(reader), std::back_inserter(warnings_));
-    std::ranges::move(unread_.series_warnings(reader), std::back_inserter(warnings_));
+    if (!has_ids_) std::ranges::move(unread_.series_warnings(reader), std::back_inserter(warnings_));
     return;
   }
   const std::string name = "'" + reader.column_name(column()) + "'";
@@ -124,14 +130,12 @@ void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, con
 std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const {
   const std::string name = reader.column_name(candidates_[0].column);
   if (const std::string key = unread_.key_at(reader, line); !key.empty())
-    return "The rows of several series, named in '" + key +
-           "', share their dates. Give each series a column of its own, for example with pandas: df.pivot(index=\"" +
-           name + "\", columns=\"" + key + "\", ...)";
+    return "The rows of several series, named in '" + key + "', share their dates. Set data.id = \"" + key + "\"";
   if (const std::string part = unread_.part_of_dates(reader, line); !part.empty())
     return "Dates are spread over '" + name + "' and '" + part + "'. Join them in one column, such as 2024-01-31 13:00";
   const std::string number = unread_.number_at(reader, line);
-  return "Keep one row per date. If the file has several series one below the other" +
-         (number.empty() ? "" : ", perhaps by '" + number + "'") + ", give each a column of its own" +
+  return "Keep one row per date. If the file has several series one below the other, set data.id to the column that "
+         "names them" + (number.empty() ? "" : ", perhaps '" + number + "'") +
          (has_time ? ". Where clocks go back an hour, write times in UTC" : "");
 }
 

@@ -23,13 +23,17 @@ struct DateColumn {
 // Processes the rows of a file once, in order, and then numbers the dates.
 class SeriesDates {
  public:
-  // `values` are the columns of the series, which hold no dates. Throws Error(usage) if the column does not exist.
-  SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values);
+  // `values` are the columns of the series, which hold no dates, and `id` is the one that names the series of a row.
+  // Throws Error(usage) if the column does not exist.
+  SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values,
+              std::optional<std::size_t> id = {});
 
   // False if further rows cannot change the result.
   bool wants_rows() const { return !undecided_.empty() || !candidates_.empty() || unread_.wants_rows(); }
   // Throws Error(input_file) on an invalid date in the column that the user names.
   void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);
+  // The next row begins another series.
+  void begin_series();
   // Call after the last row. Throws Error(input_file) on invalid, repeated or unordered dates, and if more dates are
   // missing than present. Throws Error(usage) if a column that the user names is ambiguous.
   void finish(const CsvReader& reader, const std::string& file);
@@ -62,6 +66,7 @@ class SeriesDates {
 
   DateColumn column_;
   bool none_;                           // true: no column holds dates
+  bool has_ids_;                        // true: a column names the series
   std::optional<std::size_t> named_;    // the column that the user names
   std::vector<std::size_t> undecided_;  // columns with only missing cells so far
   std::vector<Candidate> candidates_;   // none or one after finish()

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 #include "core/data/dates/date_words.h"
 #include "core/support/text/counted.h"
@@ -31,19 +32,6 @@ bool keep_numbers(std::span<const double> values, std::vector<double>& last) {
 
 }  // namespace
 
-void Runs::add(std::int64_t number) {
-  if (runs_.empty() || number - runs_.back().first != (size_ - runs_.back().before) * step_)
-    runs_.push_back({number, size_});
-  ++size_;
-}
-
-std::int64_t Runs::operator[](std::int64_t index) const {
-  const auto after = std::upper_bound(runs_.begin(), runs_.end(), index,
-                                      [](std::int64_t i, const Run& run) { return i < run.before; });
-  const Run& run = *(after - 1);
-  return run.first + (index - run.before) * step_;
-}
-
 void SeriesPiece::add(std::span<const double> values, std::span<const double> last) {
   levels.insert(levels.end(), last.begin(), last.end());
   for (const double v : values) observed.push_back(std::isnan(v) ? 0 : 1);
@@ -62,9 +50,25 @@ void SeriesPiece::interpolate(std::int64_t until) {
 
 SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
     : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
-  find_dates();
+  GroupedRows rows(file_, format_.csv);
+  find_dates(rows);
+  if (rows.is_reordered() && !hold_)
+    throw Error(ErrorKind::usage, file_.name(),
+                "the rows of a series are not together, and the file is larger than data.memory_limit",
+                "Sort it by '" + id_column() + "', or raise data.memory_limit");
   reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
-  read_rows();
+  read_rows(rows);
+  if (hold_) file_ = RecordFile(std::string_view(), file_.name());
+}
+
+std::size_t SeriesRows::segment_at(std::int64_t row) const {
+  const auto after = std::ranges::upper_bound(segments_, row, {}, &SeriesSegment::begin);
+  return after - segments_.begin() - 1;
+}
+
+std::string SeriesRows::series_name(const SeriesSegment& segment, std::size_t series) const {
+  if (!id_column_) return column_name(series);
+  return n_series() == 1 ? segment.id : segment.id + ", " + column_name(series);
 }
 
 SeriesFormat SeriesRows::format_of_others() const {
@@ -72,27 +76,48 @@ SeriesFormat SeriesRows::format_of_others() const {
   for (std::size_t s = 0; s < n_series(); ++s) format.columns[s] = column_name(s);
   format.known = KnownTable::of(reader_);
   format.date = date_column();
+  format.id = id_column();
   format.is_trained = true;
   if (dates_->exist()) format.step = step_text(dates_->step());
   return format;
 }
 
+void SeriesRows::find_id() {
+  constexpr std::string_view k_usual[] = {"unique_id", "item_id", "series_id"};
+  if (format_.id == "none") return;
+  if (!format_.id.empty()) id_column_ = reader_.column(format_.id);
+  for (std::size_t c = 0; c < reader_.header().size() && !id_column_; ++c)
+    if (std::ranges::any_of(k_usual, [&](std::string_view name) { return same_word(reader_.header()[c], name); }))
+      id_column_ = c;
+  finds_id_ = format_.id.empty() && id_column_;
+}
+
 void SeriesRows::find_columns(std::span<const std::string> cells) {
   DateColumn date = format_.date;
   if (format_.known) {
-    std::vector<std::string> names = format_.columns;
-    const bool has_dates = date.name != "none";
-    if (has_dates) names.insert(names.begin(), date.name);  // the usual place in tables
+    const bool has_dates = date.name != "none", has_ids = format_.id != "none";
+    std::vector<std::string> names;  // in the usual order of tables
+    if (has_ids) names.push_back(format_.id);
+    if (has_dates) names.push_back(date.name);
+    names.insert(names.end(), format_.columns.begin(), format_.columns.end());
     columns_ = places_in(reader_, names, *format_.known);
-    if (has_dates) {
-      date.name = reader_.column_name(columns_[0]);
+    const auto take_first = [&] {
+      const std::size_t first = columns_.front();
       columns_.erase(columns_.begin());
-    }
+      return first;
+    };
+    if (has_ids) id_column_ = take_first();
+    if (has_dates) date.name = reader_.column_name(take_first());
   } else {
+    find_id();
     columns_ = series_columns(reader_, format_, cells);
     takes_last_ = reader_.n_columns() > 1 && format_.columns[0].empty() && !format_.is_trained;
+    if (id_column_ && std::ranges::find(columns_, *id_column_) != columns_.end())
+      throw Error(ErrorKind::usage, file_.name(),
+                  "column '" + id_column() + "' names the series and cannot be one (data.id)",
+                  "Set data.column to the column of the values, or data.id = \"none\"");
   }
-  dates_.emplace(reader_, date, columns_);
+  dates_.emplace(reader_, date, columns_, id_column_);
 }
 
 std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFormat& format,
@@ -117,17 +142,28 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
   return columns;
 }
 
-// A first pass, because row numbers depend on the step of all dates.
-void SeriesRows::find_dates() {
-  std::vector<std::string> cells;
-  reader_.look_at(file_.head());
-  csv_rows(file_.lines())([&](const Line& line) {
-    if (dates_ && !dates_->wants_rows()) return;
-    if (!reader_.read(line, cells)) return;
+// A first pass, because row numbers depend on the step of all dates. It assumes that the rows of each id are together,
+// and runs again if they are not.
+void SeriesRows::find_dates(GroupedRows& rows) {
+  std::unordered_set<std::string> ids;
+  std::string id;
+  bool together = true;
+  rows.for_each(reader_, [&](const Line& line, std::span<const std::string> cells) {
     if (!dates_) find_columns(cells);
-    dates_->see(reader_, cells, line.number);
+    if (id_column_ && (ids.empty() || cells[*id_column_] != id)) {
+      id = cells[*id_column_];
+      together = together && ids.insert(id).second;
+      dates_->begin_series();
+    }
+    if (together && dates_->wants_rows()) dates_->see(reader_, cells, line.number);
   });
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
+  if (!together) {
+    rows.group(*id_column_);
+    dates_.reset();
+    reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
+    return find_dates(rows);
+  }
   dates_->finish(reader_, file_.name());
   if (!dates_->exist()) return;
   const std::string step = step_text(dates_->step());
@@ -137,31 +173,49 @@ void SeriesRows::find_dates() {
                 "Give data of the same step");
 }
 
-void SeriesRows::read_rows() {
+void SeriesRows::read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) {
   const auto missing = format_.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
-  std::vector<std::string> cells;
+  for (std::size_t s = 0; s < columns_.size(); ++s) {
+    values[s] = reader_.number(cells[columns_[s]], line.number, columns_[s], missing);
+    n_missing_ += std::isnan(values[s]);
+  }
+}
+
+void SeriesRows::read_rows(const GroupedRows& rows) {
   const std::vector<double> gap(n_series(), k_gap);
-  std::vector<double> last(gap), now(gap), before;
+  std::vector<double> last, now(gap), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
-  bool begun = false;
-  reader_.look_at(file_.head());
-  csv_rows(file_.lines())([&](const Line& line) {
-    if (!reader_.read(line, cells)) return;
+  std::optional<SeriesSegment> open;
+  bool begun = false;  // each series of the segment has a value
+  const auto end = [&] {
+    if (!open) return;
+    open->end = n_;
+    if (begun) segments_.push_back(std::move(*open));
+    n_empty_ += !begun;
+  };
+  rows.for_each(reader_, [&](const Line& line, std::span<const std::string> cells) {
+    const std::string id = id_column_ ? cells[*id_column_] : "";
+    const std::int64_t here =
+        dates_->exist() ? dates_->number(reader_, cells[dates_->column()], line.number) : number;
+    if (!open || open->id != id) {
+      if (id_column_ && reader_.is_missing(id))
+        reader_.refuse(line.number, *id_column_, "the name of the series is missing", "Name the series of each row");
+      end();
+      open = SeriesSegment{id, n_, n_, 0};
+      last = gap;
+      begun = false;
+      block_lines = 0;
+      number = id_column_ ? here : 0;
+    }
     ++n_lines_;
-    for (std::size_t s = 0; s < columns_.size(); ++s) {
-      now[s] = reader_.number(cells[columns_[s]], line.number, columns_[s], missing);
-      n_missing_ += std::isnan(now[s]);
-    }
-    if (dates_->exist()) {
-      const std::int64_t here = dates_->number(reader_, cells[dates_->column()], line.number);
-      if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
-      for (; number < here; ++number)
-        if (begun) add_row(gap, last);
-    }
+    read_values(line, cells, now);
+    if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
+    for (; number < here; ++number)
+      if (begun) add_row(gap, last);
     ++number;
     before = last;
     keep_numbers(now, last);
-    if (!begun) dropped_ = number - 1;
+    if (!begun) open->first = number - 1;
     begun = begun || std::none_of(last.begin(), last.end(), [](double v) { return std::isnan(v); });
     if (!begun) return;
     if (!hold_ && block_lines++ % k_block == 0) {
@@ -171,11 +225,11 @@ void SeriesRows::read_rows() {
     }
     add_row(now, last);
   });
-  for (std::size_t s = 0; s < last.size(); ++s)
+  end();
+  for (std::size_t s = 0; s < last.size() && segments_.empty(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
                   "column '" + reader_.column_name(columns_[s]) + "' has no numbers");
-  if (hold_) file_ = RecordFile(std::string_view(), file_.name());
 }
 
 // Adds a row of values, NaN at gaps, to those whose last values are `last`.
@@ -198,6 +252,9 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
 std::vector<std::string> SeriesRows::notes() const {
   std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
   if (takes_last_) found += "series '" + column_name(0) + "' (the last column); ";
+  if (id_column_)
+    found += counted(segments_.size(), "series") + ", named in '" + id_column() + "'" +
+             (finds_id_ ? " (data.id = \"none\" reads one)" : "") + "; ";
   if (dates_->exist())
     found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
              dates_->text(0) + ", a row every " + step_text(dates_->step());
@@ -209,6 +266,8 @@ std::vector<std::string> SeriesRows::notes() const {
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
+  if (n_empty_ > 0)
+    notes.push_back(file_.name() + ": " + counted(n_empty_, "series") + " without values: not used");
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
@@ -225,6 +284,7 @@ void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) 
   const std::int64_t S = std::ssize(columns_), from = begin * S, to = end * S;
   piece.begin = begin;
   piece.end = end;
+  piece.first = begin;
   piece.n_series = S;
   if (!hold_) return read_again(begin, end, piece);
   piece.levels.assign(held_.levels.begin() + from, held_.levels.begin() + to);
@@ -237,8 +297,7 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   piece.observed.clear();
   const auto after = std::upper_bound(block_rows_.begin(), block_rows_.end(), begin);
   std::size_t block = after - block_rows_.begin() - 1;
-  const double* const first = before_.data() + block * S;
-  std::vector<double> last(first, first + S), now(S);
+  std::vector<double> last, now(S);
   const std::vector<double> gap(S, k_gap);
   std::int64_t t = block_rows_[block];
   const auto take = [&](const std::vector<double>& values) {
@@ -247,13 +306,18 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
     ++t;
   };
   for (; t < end && block < block_rows_.size(); ++block) {
+    while (t < std::min(block_rows_[block], end)) take(gap);
+    const double* const first = before_.data() + block * S;
+    last.assign(first, first + S);
+    const SeriesSegment& segment = segment_of(block_rows_[block]);
     const std::string text = file_.text(static_cast<std::int64_t>(block));
     csv_rows(lines_of(text))([&](const Line& line) {
-      if (t >= end || trimmed(line.text).empty()) return;
+      // The last block of a segment may end with rows of ids without values.
+      if (t >= std::min(end, segment.end) || trimmed(line.text).empty()) return;
       numbers_in(file_, reader_, line.text, columns_, now);
       if (dates_->exist()) {
-        const std::int64_t here =
-            dates_->number(reader_, cells_in(file_, reader_, line.text)[dates_->column()], line.number) - dropped_;
+        const std::string date = cells_in(file_, reader_, line.text)[dates_->column()];
+        const std::int64_t here = dates_->number(reader_, date, line.number) - segment.first + segment.begin;
         if (here < t) file_.refuse_changed();
         while (t < std::min(here, end)) take(gap);
       }
@@ -263,20 +327,17 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   if (piece.levels.size() != (end - begin) * S) file_.refuse_changed();
 }
 
-const SeriesPiece& SeriesCursor::at(std::int64_t begin, std::int64_t end) {
-  if (begin < piece_.begin || end > piece_.end)
-    rows_.read(begin, std::min(end + k_ahead, rows_.size()), piece_);
-  return piece_;
+void SeriesRows::read_window(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
+  const std::int64_t first = segment_of(end - 1).begin;
+  read(std::max(begin, first), end, piece);
+  piece.first = first;
 }
 
-Runs targets_between(const Runs& observed, std::int64_t begin, std::int64_t end, const TargetOptions& o) {
-  Runs targets(o.stride);
-  std::int64_t next = std::max(begin, o.first + o.window);
-  observed.for_each([&](std::int64_t t) {  // t is a target of the positions t - horizon + 1 to t
-    for (next = std::max(next, t - o.horizon + 1); next <= t && next + o.horizon <= end; ++next)
-      if (targets.empty() || next - targets.last() >= o.stride) targets.add(next);
-  });
-  return targets;
+const SeriesPiece& SeriesCursor::at(std::int64_t begin, std::int64_t end) {
+  const std::int64_t first = rows_.segment_of(end - 1).begin, from = std::max(begin, first);
+  if (from < piece_.begin || end > piece_.end) rows_.read(from, std::min(end + k_ahead, rows_.size()), piece_);
+  piece_.first = first;
+  return piece_;
 }
 
 }  // namespace unroll

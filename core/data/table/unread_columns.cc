@@ -24,8 +24,6 @@ bool is_key_name(std::string_view column) {
 
 bool is_whole(double number) { return number == std::floor(number); }
 
-constexpr const char* k_own_column = "give each series a column of its own";
-
 }  // namespace
 
 void UnreadColumns::add(const CsvReader& reader, std::size_t column, const std::string& cell) {
@@ -98,7 +96,7 @@ std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) c
     text += ", or set data.date = \"none\" to confirm";
     if (l.again > 0 && !l.part)
       text += ". " + in_quotes(l.first) + " comes again in line " + std::to_string(l.again) +
-              ": if the file has several series one below the other, " + k_own_column;
+              ": if the file has several series one below the other, set data.id to the column that names them";
     warnings.push_back(text);
   }
   return warnings;
@@ -111,7 +109,8 @@ std::vector<std::string> UnreadColumns::series_warnings(const CsvReader& reader)
     if (k.is_number || k.returns || k.n_changes == 0 || (k.n_changes + 1) * k_rows > k.n) continue;
     warnings.push_back("column '" + reader.column_name(k.column) + "' has " + counted(k.n_changes + 1, "value") +
                        ", each in rows of its own (the second one from line " + std::to_string(k.changes.lines[0]) +
-                       " on): they are read as one series. If they are several, " + k_own_column);
+                       " on): they are read as one series. If they are several, set data.id = \"" +
+                       reader.column_name(k.column) + "\"");
   }
   return warnings;
 }

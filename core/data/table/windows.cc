@@ -47,14 +47,15 @@ void solve_in_place(std::vector<double>& a, std::vector<double>& b, std::size_t 
 LeastSquares::LeastSquares(std::int64_t inputs, std::int64_t targets)
     : n_(inputs + 1), targets_(targets), squares_(n_ * n_), row_(n_), solution_(n_ * targets_) {}
 
-void LeastSquares::learn(std::span<const double> inputs, std::span<const double> targets) {
+void LeastSquares::learn(std::span<const double> inputs, std::span<const double> targets, double weight) {
   row_[0] = 1;
   std::copy(inputs.begin(), inputs.end(), row_.begin() + 1);
   for (std::size_t i = 0; i < n_; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) squares_[i * n_ + j] += row_[i] * row_[j];
-    for (std::size_t t = 0; t < targets_; ++t) solution_[i * targets_ + t] += row_[i] * targets[t];
+    const double value = weight * row_[i];
+    for (std::size_t j = 0; j <= i; ++j) squares_[i * n_ + j] += value * row_[j];
+    for (std::size_t t = 0; t < targets_; ++t) solution_[i * targets_ + t] += value * targets[t];
   }
-  ++count_;
+  weight_sum_ += weight;
 }
 
 double LeastSquares::largest_square() const {

@@ -33,8 +33,8 @@ class ZScoreFit {
 class LeastSquares {
  public:
   LeastSquares(std::int64_t inputs, std::int64_t targets);
-  void learn(std::span<const double> inputs, std::span<const double> targets);
-  std::int64_t count() const { return count_; }  // of learned examples
+  void learn(std::span<const double> inputs, std::span<const double> targets, double weight = 1);
+  double weight_sum() const { return weight_sum_; }  // of learned examples
   double largest_square() const;                 // of the diagonal of the normal equations
   // Adds `ridge` to the diagonal of the normal equations (Hoerl & Kennard 1970). It must keep them positive definite.
   void solve(double ridge);
@@ -45,7 +45,7 @@ class LeastSquares {
 
  private:
   std::size_t n_, targets_;        // n_: inputs and the intercept
-  std::int64_t count_ = 0;
+  double weight_sum_ = 0;
   std::vector<double> squares_;    // [n_, n_] normal equations, the lower triangle
   std::vector<double> row_;        // [n_] 1 and the inputs
   std::vector<double> solution_;   // [n_, targets] right-hand sides, until solved

@@ -23,8 +23,8 @@ const SplitSeries& series_of(const Task& task, const char* where) {
   throw Error(ErrorKind::usage, where, "the task is no forecast");
 }
 
-// Calls see(first row of the targets, rows of the targets [H,S], forecast [H,S]) for at most `most` windows, evenly
-// spread.
+// Calls see(first row of the targets, rows of the targets [H,S], forecast [H,S], history [rows,S]) for at most `most`
+// windows, evenly spread.
 template <class F>
 void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaster, std::int64_t most, const F& see) {
   const SeriesRows& rows = task.series(split);
@@ -35,7 +35,7 @@ void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaste
   SeriesPiece piece;
   for (std::int64_t i = 0; i < windows.size(); i += every) {
     const std::int64_t t = windows[i];
-    rows.read(t - forecaster.history(), t, piece);
+    rows.read_window(t - forecaster.history(), t, piece);
     if (task.interpolates()) piece.interpolate(t);
     histories.push_back(piece.levels);
     starts.push_back(t);
@@ -43,7 +43,7 @@ void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaste
     const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories);
     for (std::size_t k = 0; k < starts.size(); ++k) {
       rows.read(starts[k], starts[k] + forecaster.horizon(), piece);
-      see(starts[k], piece, forecasts[k]);
+      see(starts[k], piece, forecasts[k], histories[k]);
     }
     histories.clear();
     starts.clear();
@@ -57,10 +57,12 @@ void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
   const SplitSeries& series = series_of(task, "for_each_forecast");
   const SeriesRows& rows = series.series(split);
   const std::size_t S = rows.n_series();
-  const auto visit = [&](std::int64_t first, const SeriesPiece& piece, const Forecaster::Values& forecast) {
+  const auto visit = [&](std::int64_t first, const SeriesPiece& piece, const Forecaster::Values& forecast,
+                         const Forecaster::Values&) {
+    const SeriesSegment& segment = rows.segment_of(first);
     for (std::size_t s = 0; s < S; ++s)
       for (std::int64_t h = 0; h < forecaster.horizon(); ++h)
-        see({rows.column_name(s), rows.place(first - 1), rows.place(first + h), h + 1,
+        see({rows.series_name(segment, s), rows.place(segment, first - 1), rows.place(segment, first + h), h + 1,
              piece.is_observed(first + h, s) ? piece.level(first + h, s) : std::nan(""),
              forecast[static_cast<std::size_t>(h) * S + s]});
   };
@@ -70,23 +72,41 @@ void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
 ForecastIntervals::ForecastIntervals(const Task& task, Forecaster& forecaster) {
   const SplitSeries& series = series_of(task, "ForecastIntervals");
   n_series_ = series.series(Split::validation).n_series();
+  is_relative_ = series.series(Split::train).id_column() != "none";
   errors_.resize(static_cast<std::size_t>(forecaster.horizon()) * n_series_);
   for_each_window(series, Split::validation, forecaster, k_most_windows,
-                  [&](std::int64_t, const SeriesPiece& piece, const Forecaster::Values& forecast) {
-                    for (std::size_t k = 0; k < errors_.size(); ++k)
-                      if (piece.observed[k] != 0) errors_[k].push_back(std::fabs(forecast[k] - piece.levels[k]));
+                  [&](std::int64_t, const SeriesPiece& piece, const Forecaster::Values& forecast,
+                      const Forecaster::Values& history) {
+                    for (std::size_t k = 0; k < errors_.size(); ++k) {
+                      const double unit = unit_of(history, k % n_series_);
+                      if (piece.observed[k] != 0 && unit > 0)
+                        errors_[k].push_back(std::fabs(forecast[k] - piece.levels[k]) / unit);
+                    }
                   });
   for (std::vector<double>& errors : errors_) std::sort(errors.begin(), errors.end());
 }
 
+double ForecastIntervals::unit_of(std::span<const double> history, std::size_t series) const {
+  if (!is_relative_) return 1;
+  double sum = 0;
+  for (std::size_t i = n_series_ + series; i < history.size(); i += n_series_)
+    sum += std::fabs(history[i] - history[i - n_series_]);
+  return sum / static_cast<double>(history.size() / n_series_);
+}
+
 std::int64_t ForecastIntervals::n_errors(std::size_t series) const { return std::ssize(errors_.at(series)); }
 
+std::int64_t ForecastIntervals::least_errors(double level) {
+  return static_cast<std::int64_t>(std::ceil(level / (1 - level) - 1e-9));
+}
+
 // The smallest error that ceil((n + 1) p) of the n errors do not exceed.
-double ForecastIntervals::half_width(double level, std::int64_t ahead, std::size_t series) const {
+double ForecastIntervals::half_width(double level, std::int64_t ahead, std::size_t series,
+                                     std::span<const double> history) const {
   const std::vector<double>& errors = errors_.at(static_cast<std::size_t>(ahead) * n_series_ + series);
   const double rank = std::ceil((static_cast<double>(errors.size()) + 1) * level * (1 - 1e-12));
   if (rank > static_cast<double>(errors.size())) return std::numeric_limits<double>::infinity();
-  return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1] * unit_of(history, series);
 }
 
 }  // namespace unroll

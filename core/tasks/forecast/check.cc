@@ -2,6 +2,7 @@
 // Checks of series data.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/data/file/lines.h"
 #include "core/support/median.h"
@@ -16,9 +17,9 @@ namespace unroll {
 namespace {
 
 // Checks one column of a forecast. `gaps` is the share of missing cells. With several columns `of` and `in` name it in
-// figures and findings.
+// figures and findings. Several series (not `is_one`) have levels of their own.
 void check_series(DataChecker& c, const std::vector<double>& values, double gaps, const std::string& of,
-                  const std::string& in) {
+                  const std::string& in, bool is_one) {
   constexpr double k_far = 10;  // times the median absolute deviation; 6.7 standard deviations of a normal distribution
   constexpr double k_many_gaps = 0.1;
   if (gaps > k_many_gaps) c.warn("numbers", in + percent(gaps) + " of the values are missing");
@@ -32,7 +33,7 @@ void check_series(DataChecker& c, const std::vector<double>& values, double gaps
   c.figure("lowest" + of, *std::min_element(values.begin(), values.end()));
   c.figure("highest" + of, *std::max_element(values.begin(), values.end()));
   if (spread == 0) c.warn("numbers", in + "most values are " + exact_text(middle) + ": there is little to learn");
-  else if (far > 0)
+  else if (far > 0 && is_one)
     c.warn("numbers", in + counted(far, "outlier") + ": the distance from the median (" + exact_text(middle) +
                           ") is above 10 times the median distance (" + exact_text(spread) + ")");
 }
@@ -67,11 +68,14 @@ DataCheck check_data(const ForecastOptions& o, DataSource from, const std::strin
     c.figure("rows", static_cast<double>(n));
     c.empty_lines(file, 0, /*csv=*/true);
     numbers.report(c);
-    c.format(numbers.all_read() ? lines_of(read_series(o, from, name), &SeriesRows::warnings) : reader.warnings());
+    std::optional<SeriesOfSplits> read;
+    if (numbers.all_read()) read = read_series(o, from, name);
+    c.format(read ? lines_of(*read, &SeriesRows::warnings) : reader.warnings());
+    const bool is_one = !read || (*read)[0]->id_column() == "none";
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const std::string of = columns.size() > 1 ? reader.column_name(columns[k]) : "";
       const double gaps = static_cast<double>(missing[k]) / static_cast<double>(n);
-      check_series(c, values[k], gaps, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ");
+      check_series(c, values[k], gaps, of.empty() ? "" : " of " + of, of.empty() ? "" : of + ": ", is_one);
     }
   });
 }

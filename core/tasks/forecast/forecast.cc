@@ -10,7 +10,7 @@
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/common/split_records.h"
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/recipe.h"
+#include "core/tasks/forecast/forecast_windows.h"
 #include "core/tasks/table/table_form.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/tasks.h"
@@ -21,29 +21,13 @@ namespace {
 
 class Forecast : public Task, public SplitSeries, public SplitExamples {
  public:
-  Forecast(const ForecastOptions& options, SeriesOfSplits rows, const std::string& name, const Metadata& fitted)
-      : options_(checked_options(options, "forecast")), rows_(std::move(rows)) {
-    for (std::size_t s = 0; s < rows_[0]->n_series(); ++s) names_.push_back(rows_[0]->column_name(s));
-    const std::int64_t n = rows_[0]->size();
-    const auto share = [&](std::size_t split, const SplitSource& source, const char* key) {
-      return rows_[split] == rows_[0] ? part_of(n, source.share, key) : 0;
-    };
-    const std::int64_t test = n - share(2, options.test, "test"),
-                       validation = test - share(1, options.validation, "validation");
-    decide(fitted, test);
-    const auto between = [&](std::size_t split, std::int64_t begin, std::int64_t end, std::int64_t stride) {
-      if (split > 0 && rows_[split] != rows_[0]) begin = 0, end = rows_[split]->size();
-      sizes_[split] = end - begin;
-      return targets_between(rows_[split]->observed(), begin, end,
-                             {options_.window, options_.horizon, form_.depth(), stride});
-    };
-    all_train_targets_ = between(0, 0, validation, 1);
-    targets_[0] = between(0, 0, validation, options_.stride);
-    targets_[1] = between(1, validation, test, 1);
-    targets_[2] = between(2, test, n, 1);
-    if (targets_[0].empty()) refuse_training(n, validation, test, name);
-    seasonal_errors_ = seasonal_errors(*rows_[0], validation, options_.period);
-    if (fitted.empty()) learn(validation);
+  Forecast(const ForecastOptions& options, const SeriesOfSplits& rows, const std::string& name, const Metadata& fitted)
+      : Forecast(recipe_of(checked_options(options, "forecast"), rows, fitted), rows, name, fitted) {}
+
+  Forecast(ForecastRecipe recipe, const SeriesOfSplits& rows, const std::string& name, const Metadata& fitted)
+      : options_(recipe.options), form_(recipe.shape.form), decided_(recipe.notes), windows_(rows, recipe, name) {
+    for (std::size_t s = 0; s < rows[0]->n_series(); ++s) names_.push_back(rows[0]->column_name(s));
+    if (fitted.empty()) learn();
     else use(fitted, name);
   }
 
@@ -57,56 +41,67 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const Value is_observed = less(scalar_like(observed, 0), observed);
     const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
     const Value prediction = where_observed(reshape(y, given.shape())), target = where_observed(given);
-    const Value square = mse(prediction, target);
+    const Value absolute = mae(prediction, target), square = mse(prediction, target);
     TaskGraph t;
     t.weight = sum(observed);
-    t.loss = sum(unit ? square / reshape(broadcast(unit * unit, y.shape()), given.shape()) : square) / t.weight;
-    add_metrics(t, scope, mae(prediction, target), square, observed);
+    if (form_.is_common) {
+      // Errors count in units of each series, which may differ by orders of magnitude.
+      const Value weight = scope.graph().input("weight", like.inputs.at("weight").type());
+      t.loss = sum(absolute * weight) / t.weight;
+      t.metrics.push_back({"mase", sum(absolute * weight), t.weight});
+    } else {
+      t.loss = sum(unit ? square / reshape(broadcast(unit * unit, y.shape()), given.shape()) : square) / t.weight;
+    }
+    add_metrics(t, scope, absolute, square, observed);
     return t;
   }
 
-  const SeriesRows& series(Split split) const override { return rows(split); }
-  const Runs& windows(Split split) const override { return targets(split); }
+  const SeriesRows& series(Split split) const override { return windows_.rows(split); }
+  const Runs& windows(Split split) const override { return windows_.targets(split); }
   std::int64_t period() const override { return options_.period; }
   bool interpolates() const override { return options_.missing == "interpolate"; }
 
-  std::int64_t n_examples(Split split) const override { return targets(split).size(); }
+  std::int64_t n_examples(Split split) const override { return windows(split).size(); }
   bool are_windows() const override { return true; }
   bool have_numbers() const override { return true; }
-  std::int64_t split_size(Split split) const override { return sizes_[split]; }
+  std::int64_t split_size(Split split) const override { return windows_.n_rows(split); }
   std::string split_unit() const override { return "value"; }
   std::string split_needs(Split split) const override {
-    const bool shares_rows = rows_[split] == rows_[0];  // the window may precede the split
+    const bool shares_rows = &series(split) == &series(Split::train);  // the window may precede the split
     return "data.horizon = " + std::to_string(options_.horizon) +
            (shares_rows ? "" : " behind data.window = " + std::to_string(options_.window));
   }
   std::int64_t n_batches(Split split) const override {
-    return (targets(split).size() + options_.batch - 1) / options_.batch;
+    return (windows(split).size() + options_.batch - 1) / options_.batch;
   }
 
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
-    const Runs& from = targets(split);
+    const Runs& from = windows(split);
     const std::int64_t n = from.size(), begin = index * options_.batch;
     const std::int64_t B = std::min(options_.batch, n - begin), W = options_.window;
     const std::int64_t H = options_.horizon, S = n_series();
     Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
+    Tensor weight(DType::f32, form_.is_common ? target.shape() : Shape());
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
     SeriesPiece piece;
     std::vector<double> base(H);
     for (std::int64_t b = 0; b < B; ++b) {
       const std::int64_t k = split == Split::train ? shuffle_.order(n, seed, epoch)[begin + b] : begin + b;
       const std::int64_t t = from[k];
-      rows(split).read(t - W - form_.depth(), t + H, piece);
+      series(split).read_window(t - W - form_.depth(), t + H, piece);
       if (options_.missing == "interpolate") piece.interpolate(t);
+      const std::span<const double> seasonal = windows_.seasonal_at(split, t);
       for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
           xs[(w * B + b) * S + s] =
               static_cast<float>(ahead_[s][0].apply(value_at(piece, t - W + w, s, form_.differencing)));
         continue_at(piece, t, s, form_.differencing, base);
+        const bool has_unit = !form_.is_common || seasonal[s] > 0;
         for (std::int64_t h = 0; h < H; ++h) {
           const std::size_t at = (b * H + h) * S + s;
           ys[at] = static_cast<float>(ahead_[s][h].apply(piece.level(t + h, s) - base[h]));
-          seen[at] = piece.is_observed(t + h, s) ? 1.0F : 0.0F;
+          seen[at] = piece.is_observed(t + h, s) && has_unit ? 1.0F : 0.0F;
+          if (form_.is_common) weight.set(at, has_unit ? ahead_[s][h].deviation / seasonal[s] : 0);
         }
       }
     }
@@ -114,6 +109,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     result.inputs.emplace("x", std::move(x));
     result.inputs.emplace("target", std::move(target));
     result.inputs.emplace("observed", std::move(observed));
+    if (form_.is_common) result.inputs.emplace("weight", std::move(weight));
     return result;
   }
 
@@ -125,9 +121,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     std::vector<SeriesScales> scales;
     for (std::size_t s = 0; s < names_.size(); ++s) scales.push_back({names_[s], ahead_[s]});
     put_scales(m, scales);
-    const SeriesRows& rows = *rows_[0];
+    const SeriesRows& rows = series(Split::train);
     put_table_form(m, rows.reader(), options_);
     m["missing"] = options_.missing;
+    if (form_.is_common) m["id"] = rows.id_column();
     m["date"] = rows.date_column().name;
     if (rows.dates().exist()) {
       m["date_form"] = rows.dates().format().name();
@@ -139,14 +136,16 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
   std::vector<std::string> metric_notes() const override {
+    if (form_.is_common) return windows_.notes();
     std::vector<std::string> notes;
-    const std::string of = rows_[0]->reader().name() + ": there is no mase";
+    const std::int64_t n = windows_.n_rows(Split::train);
+    const std::string of = series(Split::train).reader().name() + ": there is no mase";
     const std::string period = "data.period = " + std::to_string(options_.period);
     for (std::size_t s = 0; s < names_.size(); ++s) {
-      if (seasonal_errors_[s] > 0) continue;
+      if (seasonal()[s] > 0) continue;
       const std::string series = of + (n_series() > 1 ? " of '" + names_[s] + "'" : "") + ": ";
-      if (options_.period >= sizes_[0])
-        notes.push_back(series + period + " is not shorter than the training set (" + counted(sizes_[0], "value") +
+      if (options_.period >= n)
+        notes.push_back(series + period + " is not shorter than the training set (" + counted(n, "value") +
                         "). Set data.period to the length of a season, or to 1");
       else
         notes.push_back(series + "in the training set, each value is the one " + period + " steps before it");
@@ -155,17 +154,18 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
   std::vector<std::string> notes() const override {
-    std::vector<std::string> all = lines_of(rows_, &SeriesRows::notes);
+    std::vector<std::string> all = lines_of(windows_.all_rows(), &SeriesRows::notes);
     all.insert(all.end(), decided_.begin(), decided_.end());
     for (std::string& note : metric_notes()) all.push_back(std::move(note));
     return all;
   }
-  std::vector<std::string> warnings() const override { return lines_of(rows_, &SeriesRows::warnings); }
+  std::vector<std::string> warnings() const override { return lines_of(windows_.all_rows(), &SeriesRows::warnings); }
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
-    if (targets(split).empty()) return {};
-    const auto by_series = method_errors({*rows_[0], all_train_targets_}, {rows(split), targets(split)},
-                                         seasonal_errors_, form_.differencing, options_);
+    if (windows(split).empty()) return {};
+    const auto by_series = method_errors(series(Split::train), windows_.training_targets(),
+                                         {series(split), windows(split), windows_.seasonal(split)},
+                                         form_.differencing, options_);
     std::map<std::string_view, ForecastErrors> in_all;
     std::map<std::string, std::map<std::string, double>> metrics;
     for (std::size_t s = 0; s < names_.size(); ++s)
@@ -179,32 +179,22 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
  private:
   // Decides what the options leave to the rows before the test set, or to the trained model.
-  void decide(const Metadata& fitted, std::int64_t test) {
-    std::int64_t room = rows_[0]->size();
-    for (const auto& rows : rows_) room = std::min(room, rows->size());
-    ForecastRecipe recipe =
-        fitted.empty() ? decide_recipe(options_, *rows_[0], test, room) : trained_recipe(options_, fitted);
-    options_ = std::move(recipe.options);
-    form_ = std::move(recipe.form);
-    decided_ = std::move(recipe.notes);
+  static ForecastRecipe recipe_of(const ForecastOptions& options, const SeriesOfSplits& rows, const Metadata& fitted) {
+    if (!fitted.empty()) return trained_recipe(options, *rows[0], fitted);
+    std::int64_t room = rows[0]->size();
+    for (const auto& of_split : rows) room = std::min(room, of_split->size());
+    return decide_recipe(options, *rows[0], room);
   }
 
-  // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
-  [[noreturn]] void refuse_training(std::int64_t n, std::int64_t validation, std::int64_t test,
-                                    const std::string& name) const {
-    throw Error(ErrorKind::usage, name,
-                std::to_string(validation) + " of " + counted(n, "value") +
-                    " are left for training, too few for a training window of " + std::to_string(options_.window) +
-                    " and a horizon of " + std::to_string(options_.horizon) + ": data.validation takes " +
-                    std::to_string(test - validation) + " and data.test " + std::to_string(n - test),
-                "Lower data.window, data.horizon, data.validation or data.test, or use more data");
-  }
-
-  // Fits scales and the start of the linear part to the rows before `train_end`.
-  void learn(std::int64_t train_end) {
-    ahead_ = fit_scales(*rows_[0], all_train_targets_, train_end, form_.differencing, options_.horizon);
+  // Fits scales and the start of the linear part to the training rows.
+  void learn() {
+    const SeriesRows& rows = series(Split::train);
+    const Runs& targets = windows_.training_targets();
+    const std::span<const SegmentSplit> splits = windows_.splits();
+    ahead_ = form_.is_common ? fit_common_scales(rows, splits, form_.differencing, options_.horizon)
+                             : fit_scales(rows, targets, splits, form_.differencing, options_.horizon);
     if (form_.regressed > 0)
-      start_ = fit_linear(*rows_[0], all_train_targets_, {form_, options_.window, options_.horizon}, ahead_);
+      start_ = fit_linear({rows, targets, seasonal()}, {form_, options_.window, options_.horizon}, ahead_);
   }
 
   // Requires the settings that the model was trained with.
@@ -220,7 +210,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     if (scales.size() != given.size())
       refuse(counted(scales.size(), "series"), "columns names " + std::to_string(given.size()));
     for (std::size_t s = 0; s < scales.size(); ++s) {
-      const CsvReader& reader = rows_[0]->reader();
+      const CsvReader& reader = series(Split::train).reader();
       if (!given[s].empty() && reader.column_name(reader.column(given[s])) != names_[s])
         refuse(in_quotes(scales[s].column), (given.size() > 1 ? "column " + std::to_string(s + 1) + " of columns is "
                                                               : std::string("column is ")) + in_quotes(given[s]));
@@ -250,8 +240,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::int64_t i = 0; i < H * S; ++i) {
       all.set(i, deviation(i) / largest_of_all);
       each.set(i, deviation(i) / largest[series_of(i)]);
-      if (seasonal_errors_[series_of(i)] <= 0) continue;
-      seasons.set(i, deviation(i) / seasonal_errors_[series_of(i)]);
+      if (form_.is_common || seasonal()[series_of(i)] <= 0) continue;
+      seasons.set(i, deviation(i) / seasonal()[series_of(i)]);
       has_season.set(i, 1);
       scaled = true;
     }
@@ -266,28 +256,23 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (std::size_t s = 0; s < names_.size(); ++s) {
       const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
       t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s]});
-      if (seasonal_errors_[s] > 0)
+      if (!form_.is_common && seasonal()[s] > 0)
         t.metrics.push_back(
-            {"mase." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s] / seasonal_errors_[s]});
+            {"mase." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s] / seasonal()[s]});
       t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root, largest[s]});
     }
   }
 
-  const SeriesRows& rows(Split split) const { return *rows_[split]; }
-  const Runs& targets(Split split) const { return targets_[split]; }
   std::int64_t n_series() const { return std::ssize(names_); }
+  std::span<const double> seasonal() const { return windows_.seasonal(Split::train); }
 
   ForecastOptions options_;
-  std::vector<std::string> names_;  // of the series
-  SeriesOfSplits rows_;
   ForecastForm form_;
   std::vector<std::string> decided_;  // by the recipe, in words
+  ForecastWindows windows_;
+  std::vector<std::string> names_;  // of the series
   std::optional<LinearStart> start_;
-  PerSplit<std::int64_t> sizes_{};  // rows
-  PerSplit<Runs> targets_;
-  Runs all_train_targets_;          // without a stride
   std::vector<std::vector<ZScore>> ahead_;  // by series and distance; the first also scales the inputs
-  std::vector<double> seasonal_errors_;     // by series
   mutable Shuffle shuffle_;
 };
 

@@ -54,6 +54,7 @@ ForecastForm get_form(const Metadata& m) {
                 "metadata 'difference' must be lags such as 1,12; got " + in_quotes(lags));
   ForecastForm form{*differencing};
   if (m.contains("scale")) form.by_window = get_text(m, "scale") == "window";
+  form.is_common = m.contains("id");
   if (m.contains("autoregression")) form.regressed = get_integer(m, "autoregression");
   if (form.regressed < 0 || form.regressed > k_most_back)
     throw Error(ErrorKind::input_file, "model",
@@ -100,10 +101,9 @@ ForecastAnswers forecast_answers(Scope& scope, Value x, const RecurrentModelOpti
     return form.regressed == 0 ? y : y + linear_forecast(scope, read, form.regressed, horizon, start);
   };
   if (!form.by_window) return {answers(x), {}};
-  // Differences have no level. A hundredth of the series' deviation keeps the scale of a constant window above zero.
   const bool has_level = form.differencing.empty();
-  const Value middle = mean(x, 0, /*keepdims=*/true), centred = has_level ? x - middle : x;
-  const Value least = scalar_like(x, k_least_scale * k_least_scale);
+  const Value middle = mean(x, 0, /*keepdims=*/true), centred = has_level ? x - middle : x;  // differences have none
+  const Value least = scalar_like(x, form.least_scale() * form.least_scale());
   const Value unit = sqrt(mean(centred * centred, 0, /*keepdims=*/true) + least);
   const Value by_window = reshape(unit, {B, 1, S}), scaled = answers(centred / unit) * by_window;
   return {has_level ? scaled + reshape(middle, {B, 1, S}) : scaled, by_window};

@@ -11,15 +11,16 @@
 
 namespace unroll {
 
-// Least scale of a window, in units of the series' deviation.
-inline constexpr double k_least_scale = 0.01;
-
 struct ForecastForm {
   Differencing differencing;
   bool by_window = false;      // each window has its own scale
   std::int64_t regressed = 0;  // R; 0: no linear part
+  bool is_common = false;      // one model of many segments, whose levels may differ by orders of magnitude
 
   std::int64_t depth() const { return differencing.depth(); }
+  // The scale of a constant window, in units of the common scale. It is above zero, and its square is above the
+  // smallest f32.
+  double least_scale() const { return is_common ? 1e-15 : 0.01; }
 };
 // Reads data.difference, "first,seasonal" or "1,12", or its form in metadata. Returns nothing for other words and for
 // lags beyond k_most_back.

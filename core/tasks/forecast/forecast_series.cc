@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "core/support/text/in_quotes.h"
@@ -29,7 +30,13 @@ SeriesFormat series_format(const ForecastOptions& o) {
   if (std::find(std::begin(k_missing), std::end(k_missing), o.missing) == std::end(k_missing))
     throw Error(ErrorKind::usage, "forecast",
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
-  return {columns_of(o), {o.date, ""}, CsvFormat::of(o.header, o.separator, o.missing_values), o.missing == "error"};
+  SeriesFormat format;
+  format.columns = columns_of(o);
+  format.date = {o.date, ""};
+  format.csv = CsvFormat::of(o.header, o.separator, o.missing_values);
+  format.gaps_refused = o.missing == "error";
+  format.id = o.id;
+  return format;
 }
 
 SeriesOfSplits read_series(const ForecastOptions& o, const DataSource& data, const std::string& name,
@@ -66,12 +73,22 @@ SeriesFormat series_format(const Metadata& m) {
   SeriesFormat format;
   for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
   format.date = {text_or("date", "none"), text_or("date_form", "")};
+  format.id = text_or("id", "none");
   format.csv = format_as_trained(m, format.columns);
   format.gaps_refused = text_or("missing", "previous") == "error";
   format.is_trained = true;
   if (!format.columns[0].empty()) format.known = known_table(m);
   format.step = text_or("date_step", "");
   return format;
+}
+
+void ForecastErrors::add(double error, double seasonal) {
+  absolute += std::fabs(error);
+  square += error * error;
+  ++n;
+  if (seasonal <= 0) return;
+  scaled += std::fabs(error) / seasonal;
+  ++n_scaled;
 }
 
 ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {
@@ -90,24 +107,71 @@ void ForecastErrors::put(std::map<std::string, double>& metrics, const std::stri
   if (n_scaled > 0) metrics["mase" + suffix] = scaled / n_scaled;
 }
 
-std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
-                                            const Differencing& differencing, std::int64_t horizon) {
+namespace {
+
+// Returns the number of training rows that have a difference.
+std::int64_t differenced_rows(std::span<const SegmentSplit> splits, std::int64_t depth) {
+  std::int64_t n = 0;
+  for (const SegmentSplit& split : splits) n += std::max<std::int64_t>(split.validation - split.begin - depth, 0);
+  return n;
+}
+
+}  // namespace
+
+std::vector<SegmentSplit> split_segments(const SeriesRows& rows, const ForecastOptions& o) {
+  const bool is_one = rows.id_column() == "none";
+  std::vector<SegmentSplit> splits;
+  for (const SeriesSegment& segment : rows.segments()) {
+    const auto part = [&](const SplitSource& source, const char* key) {
+      if (source.file) return std::int64_t{0};
+      const std::int64_t share = part_of(segment.size(), source.share, key);
+      return is_one || source.share == 0 ? share : std::max(share, o.horizon);
+    };
+    std::int64_t test = part(o.test, "test"), validation = part(o.validation, "validation");
+    if (!is_one && 2 * (test + validation) > segment.size()) validation = 0;
+    if (!is_one && 2 * test > segment.size()) test = 0;
+    splits.push_back({segment.begin, segment.end - test - validation, segment.end - test, segment.end});
+  }
+  return splits;
+}
+
+std::vector<std::vector<ZScore>> fit_common_scales(const SeriesRows& rows, std::span<const SegmentSplit> splits,
+                                                   const Differencing& differencing, std::int64_t horizon) {
   const std::size_t S = rows.n_series();
-  const std::int64_t first = differencing.depth();
+  const std::int64_t depth = differencing.depth();
+  const auto n = static_cast<double>(std::max<std::int64_t>(differenced_rows(splits, depth), 1));
+  std::vector<double> means(S, 0.0);  // of absolute differences, which overflow later than squares
+  SeriesCursor cursor(rows);
+  for (const SegmentSplit& split : splits)
+    for (std::int64_t t = split.begin + depth; t < split.validation; ++t) {
+      const SeriesPiece& piece = cursor.at(t - depth, t + 1);
+      for (std::size_t s = 0; s < S; ++s) means[s] += std::fabs(value_at(piece, t, s, differencing)) / n;
+    }
+  std::vector<std::vector<ZScore>> scales;
+  for (const double mean : means) scales.emplace_back(horizon, ZScore{0, mean > 0 ? mean : 1});
+  return scales;
+}
+
+std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows,
+                                            std::span<const SegmentSplit> splits, const Differencing& differencing,
+                                            std::int64_t horizon) {
+  const std::size_t S = rows.n_series();
+  const std::int64_t depth = differencing.depth(), n = differenced_rows(splits, depth);
   // Levels have one scale at every distance; the scale of differences grows with the distance.
   const std::int64_t fitted = differencing.empty() ? 1 : horizon;
-  std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(train_end - first)});
+  std::vector<std::vector<ZScoreFit>> fits(S, {ZScoreFit(n)});
   for (auto& of_series : fits) of_series.resize(fitted, ZScoreFit(windows.size()));
   std::vector<double> base(horizon);
   for (const auto show : {&ZScoreFit::first, &ZScoreFit::second}) {
     SeriesCursor cursor(rows), ahead(rows);
-    for (std::int64_t t = first; t < train_end; ++t) {
-      const SeriesPiece& piece = cursor.at(t - first, t + 1);
-      for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, differencing));
-    }
+    for (const SegmentSplit& split : splits)
+      for (std::int64_t t = split.begin + depth; t < split.validation; ++t) {
+        const SeriesPiece& piece = cursor.at(t - depth, t + 1);
+        for (std::size_t s = 0; s < S; ++s) (fits[s][0].*show)(value_at(piece, t, s, differencing));
+      }
     if (fitted == 1) continue;
     windows.for_each([&](std::int64_t t) {
-      const SeriesPiece& piece = ahead.at(t - first, t + horizon);
+      const SeriesPiece& piece = ahead.at(t - depth, t + horizon);
       for (std::size_t s = 0; s < S; ++s) {
         continue_at(piece, t, s, differencing, base);
         for (std::int64_t h = 1; h < fitted; ++h) (fits[s][h].*show)(piece.level(t + h, s) - base[h]);
@@ -123,19 +187,24 @@ std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& 
   return scales;
 }
 
-std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period) {
-  std::vector<double> sums(rows.n_series(), 0.0), counts = sums;
+std::vector<double> seasonal_errors(const SeriesRows& rows, std::span<const SegmentSplit> splits,
+                                    std::int64_t period) {
+  const std::size_t S = rows.n_series();
+  std::vector<double> errors;
   SeriesCursor cursor(rows), before(rows);
-  for (std::int64_t t = period; t < train_end; ++t) {
-    const SeriesPiece &now = cursor.at(t, t + 1), &then = before.at(t - period, t - period + 1);
-    for (std::size_t s = 0; s < sums.size(); ++s) {
-      if (!now.is_observed(t, s)) continue;
-      sums[s] += std::fabs(now.level(t, s) - then.level(t - period, s));
-      ++counts[s];
+  for (const SegmentSplit& split : splits) {
+    std::vector<double> sums(S, 0.0), counts = sums;
+    for (std::int64_t t = split.begin + period; t < split.validation; ++t) {
+      const SeriesPiece &now = cursor.at(t, t + 1), &then = before.at(t - period, t - period + 1);
+      for (std::size_t s = 0; s < S; ++s) {
+        if (!now.is_observed(t, s)) continue;
+        sums[s] += std::fabs(now.level(t, s) - then.level(t - period, s));
+        ++counts[s];
+      }
     }
+    for (std::size_t s = 0; s < S; ++s) errors.push_back(counts[s] > 0 ? sums[s] / counts[s] : 0);
   }
-  for (std::size_t s = 0; s < sums.size(); ++s) sums[s] = counts[s] > 0 ? sums[s] / counts[s] : 0;
-  return sums;
+  return errors;
 }
 
 namespace {
@@ -145,18 +214,23 @@ constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "line
 // The baselines of some of the series, as many as fit in memory.
 class Methods {
  public:
-  Methods(const SeriesRows& train, const SeriesRows& scored, std::size_t begin, std::size_t end,
+  // Without `train` there are no regressions.
+  Methods(const SeriesRows* train, const SeriesWindows& scored, std::size_t begin, std::size_t end,
           const Differencing& differencing, const ForecastOptions& options)
-      : train_(train),
-        scored_(scored),
+      : rows_(scored.rows),
+        scored_(scored.rows),
+        seasonal_(scored.seasonal),
         differencing_(differencing),
         options_(options),
         begin_(begin),
-        end_(end),
-        regressions_(end - begin, Autoregression(options.window)) {}
+        end_(end) {
+    if (!train) return;
+    train_.emplace(*train);
+    regressions_.resize(end - begin, Autoregression(options.window));
+  }
 
   void learn(std::int64_t t) {
-    const SeriesPiece& piece = train_.at(t - options_.window - differencing_.depth(), t + 1);
+    const SeriesPiece& piece = train_->at(t - options_.window - differencing_.depth(), t + 1);
     for (std::size_t s = begin_; s < end_; ++s)
       regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, differencing_));
   }
@@ -165,19 +239,18 @@ class Methods {
   }
   void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
     const std::int64_t back = std::max(options_.window + differencing_.depth(), options_.period);
-    const SeriesPiece& piece = scored_.at(std::max<std::int64_t>(t - back, 0), t + options_.horizon);
-    for (std::size_t s = begin_; s < end_; ++s)
-      for (const std::string_view method : k_methods) {
-        const std::vector<double> predicted = path(piece, method, t, s);
+    const std::size_t segment = rows_.segment_at(t);
+    const std::int64_t first = rows_.segments()[segment].begin;
+    const SeriesPiece& piece = scored_.at(std::max(t - back, first), t + options_.horizon);
+    for (std::size_t s = begin_; s < end_; ++s) {
+      const double seasonal = seasonal_[segment * rows_.n_series() + s];
+      for (const std::string_view method : std::span(k_methods).first(regressions_.empty() ? 2 : 3)) {
+        const std::vector<double> predicted = path(piece, method, t, s, first);
         ForecastErrors& e = errors[s][method];
-        for (std::int64_t h = 0; h < options_.horizon; ++h) {
-          if (!piece.is_observed(t + h, s)) continue;
-          const double error = predicted[h] - piece.level(t + h, s);
-          e.absolute += std::fabs(error);
-          e.square += error * error;
-          ++e.n;
-        }
+        for (std::int64_t h = 0; h < options_.horizon; ++h)
+          if (piece.is_observed(t + h, s)) e.add(predicted[h] - piece.level(t + h, s), seasonal);
       }
+    }
   }
 
  private:
@@ -187,14 +260,15 @@ class Methods {
       values.push_back(value_at(piece, t - w, s, differencing_));
     return values;
   }
-  // Returns the predicted values from t on.
-  std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s) const {
+  // Returns the predicted values from t on. `first` is the first row of the segment.
+  std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s,
+                           std::int64_t first) const {
     if (method == "linear_ar") {
       std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
       differencing_.integrate([&](std::int64_t back) { return piece.level(t - back, s); }, values);
       return values;
     }
-    const auto level = [&](std::int64_t at) { return piece.level(std::max<std::int64_t>(at, 0), s); };
+    const auto level = [&](std::int64_t at) { return piece.level(std::max(at, first), s); };
     std::vector<double> values;
     // Seasonal: the last value before t at a distance of whole seasons from t + h.
     for (std::int64_t h = 0; h < options_.horizon; ++h)
@@ -202,7 +276,10 @@ class Methods {
     return values;
   }
 
-  SeriesCursor train_, scored_;
+  const SeriesRows& rows_;
+  std::optional<SeriesCursor> train_;
+  SeriesCursor scored_;
+  std::span<const double> seasonal_;  // [segments, S]
   const Differencing& differencing_;
   const ForecastOptions& options_;
   std::size_t begin_, end_;  // range of the series
@@ -211,25 +288,19 @@ class Methods {
 
 }  // namespace
 
-std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
-                                        std::span<const double> seasonal, const Differencing& differencing,
-                                        const ForecastOptions& options) {
+std::vector<MethodErrors> method_errors(const SeriesRows& train, const Runs& trained, const SeriesWindows& scored,
+                                        const Differencing& differencing, const ForecastOptions& options) {
   constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
-  const std::size_t order = options.window + 1;
-  const std::size_t S = train.rows.n_series(), together = std::max<std::size_t>(k_room / (order * order), 1);
+  const bool regresses = train.id_column() == "none";
+  const std::size_t order = options.window + 1, S = train.n_series();
+  const std::size_t together = regresses ? std::max<std::size_t>(k_room / (order * order), 1) : S;
   std::vector<MethodErrors> errors(S);
   for (std::size_t begin = 0; begin < S; begin += together) {
-    Methods methods(train.rows, scored.rows, begin, std::min(begin + together, S), differencing, options);
-    train.at.for_each([&](std::int64_t t) { methods.learn(t); });
+    Methods methods(regresses ? &train : nullptr, scored, begin, std::min(begin + together, S), differencing, options);
+    if (regresses) trained.for_each([&](std::int64_t t) { methods.learn(t); });
     methods.solve();
     scored.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
   }
-  for (std::size_t s = 0; s < S; ++s)
-    for (auto& [method, e] : errors[s]) {
-      if (seasonal[s] <= 0) continue;
-      e.scaled = e.absolute / seasonal[s];
-      e.n_scaled = e.n;
-    }
   return errors;
 }
 

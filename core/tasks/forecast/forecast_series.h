@@ -44,33 +44,48 @@ inline void continue_at(const SeriesPiece& piece, std::int64_t t, std::size_t s,
   differencing.integrate([&](std::int64_t back) { return piece.level(t - back, s); }, levels);
 }
 
-// Fits scales by series and distance. Distance 0 also scales the inputs. Uses only training data: no value from
-// `train_end` on, and the training positions `windows`.
-std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows, std::int64_t train_end,
-                                            const Differencing& differencing, std::int64_t horizon);
-// Returns the training error of the one-step seasonal_naive forecast by series, the unit of mase; 0 if there is none.
-std::vector<double> seasonal_errors(const SeriesRows& rows, std::int64_t train_end, std::int64_t period);
+// The rows of a segment by use: [begin, validation) train, [validation, test) validate, [test, end) test.
+struct SegmentSplit {
+  std::int64_t begin, validation, test, end;
+};
+// Splits the training file by the shares of the options. With ids, a share takes at least the horizon of each segment,
+// and a segment of which less than half would be left for training has no test or validation rows.
+std::vector<SegmentSplit> split_segments(const SeriesRows& rows, const ForecastOptions& options);
+
+// Fits scales by series and distance. Distance 0 also scales the inputs. Uses only training data: the rows of each
+// segment before `validation`, and the training positions `windows`.
+std::vector<std::vector<ZScore>> fit_scales(const SeriesRows& rows, const Runs& windows,
+                                            std::span<const SegmentSplit> splits, const Differencing& differencing,
+                                            std::int64_t horizon);
+// The same for a model of many segments: one scale for all distances, because each window has its own.
+std::vector<std::vector<ZScore>> fit_common_scales(const SeriesRows& rows, std::span<const SegmentSplit> splits,
+                                                   const Differencing& differencing, std::int64_t horizon);
+// Returns [segments, S]: the training error of the one-step seasonal_naive forecast, the unit of mase; 0 if there is
+// none.
+std::vector<double> seasonal_errors(const SeriesRows& rows, std::span<const SegmentSplit> splits, std::int64_t period);
 
 // Error sums over observed values; add them for several series.
 struct ForecastErrors {
   double absolute = 0, square = 0, n = 0;
   double scaled = 0, n_scaled = 0;  // in units of each series' seasonal error, if any
 
+  void add(double error, double seasonal);  // a seasonal error of 0: there is none
   ForecastErrors& operator+=(const ForecastErrors& other);
   // Adds mae, rmse and, if defined, mase, with `suffix` after each name; adds nothing if n is 0.
   void put(std::map<std::string, double>& metrics, const std::string& suffix) const;
 };
 
-// By baseline: persistence, seasonal_naive, linear_ar.
+// By baseline: persistence, seasonal_naive, and for a single segment linear_ar.
 using MethodErrors = std::map<std::string_view, ForecastErrors>;
 // Windows of rows, by their first target row.
 struct SeriesWindows {
   const SeriesRows& rows;
   const Runs& at;
+  std::span<const double> seasonal;  // [segments, S], as seasonal_errors
 };
-// Returns the baseline errors by series, over all targets of the windows in `scored`; linear_ar is fitted to `train`.
-std::vector<MethodErrors> method_errors(const SeriesWindows& train, const SeriesWindows& scored,
-                                        std::span<const double> seasonal, const Differencing& differencing,
-                                        const ForecastOptions& options);
+// Returns the baseline errors by series, over all targets of the windows in `scored`; linear_ar is fitted to the
+// windows `trained`.
+std::vector<MethodErrors> method_errors(const SeriesRows& train, const Runs& trained, const SeriesWindows& scored,
+                                        const Differencing& differencing, const ForecastOptions& options);
 
 }  // namespace unroll

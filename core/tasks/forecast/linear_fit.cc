@@ -31,6 +31,8 @@ class WindowReader {
   }
   std::span<const double> inputs() const { return std::span(inputs_).last(shape_.form.regressed); }
   double target(double level, std::int64_t h) const { return (scales_[h].apply(level - base_[h]) - middle_) / unit_; }
+  // Error of a target of 1, in units of the series.
+  double unit(std::int64_t h) const { return unit_ * scales_[h].deviation; }
   double level(double target, std::int64_t h) const {
     return (target * unit_ + middle_) * scales_[h].deviation + scales_[h].mean + base_[h];
   }
@@ -41,7 +43,8 @@ class WindowReader {
     middle_ = 0;
     if (shape_.form.differencing.empty())
       for (const double value : inputs_) middle_ += value / n;
-    double square = k_least_scale * k_least_scale;
+    const double least = shape_.form.least_scale();
+    double square = least * least;
     for (double& value : inputs_) {
       value -= middle_;
       square += value * value / n;
@@ -75,15 +78,17 @@ class SeriesFit {
       : shape_(shape), series_(series), fit_(shape.form.regressed, shape.horizon), reader_(shape, scales),
         values_(shape.horizon) {}
 
-  // Skips a window with a missing target.
-  void learn(const SeriesPiece& piece, std::int64_t t) {
+  // Skips a window with a missing target, and one that has no unit but needs one.
+  void learn(const SeriesPiece& piece, std::int64_t t, double seasonal) {
     for (std::int64_t h = 0; h < shape_.horizon; ++h)
       if (!piece.is_observed(t + h, series_)) return;
+    if (shape_.form.is_common && seasonal <= 0) return;
     reader_.read(piece, t, series_);
     for (std::int64_t h = 0; h < shape_.horizon; ++h) values_[h] = reader_.target(piece.level(t + h, series_), h);
-    fit_.learn(reader_.inputs(), values_);
+    const double weight = shape_.form.is_common ? reader_.unit(0) / seasonal : 1;
+    if (weight > 0) fit_.learn(reader_.inputs(), values_, weight * weight);
   }
-  void solve() { fit_.solve(k_ridge * static_cast<double>(fit_.count()) + 1e-9); }
+  void solve() { fit_.solve(k_ridge * fit_.weight_sum() + 1e-9); }
   const LeastSquares& fit() const { return fit_; }
   // Returns the sum of the absolute errors of the observed targets, and adds their number to `n`.
   double error(const SeriesPiece& piece, std::int64_t t, double& n) {
@@ -106,19 +111,39 @@ class SeriesFit {
   std::vector<double> values_;  // targets or predictions
 };
 
-// Returns the scale of the differences of series s in rows [begin, end), for all distances.
-std::vector<ZScore> one_scale(const SeriesPiece& rows, const ForecastShape& shape, std::int64_t begin, std::int64_t end,
-                              std::size_t s) {
-  const std::int64_t first = begin + shape.form.depth();
-  ZScoreFit fit(end - first);
+// Returns the scale of the differences of series s before the cut, for all distances.
+std::vector<ZScore> one_scale(const TrialPart& part, const ForecastShape& shape, std::size_t s) {
+  const std::int64_t first = part.rows.begin + shape.form.depth();
+  ZScoreFit fit(part.cut - first);
   for (const auto show : {&ZScoreFit::first, &ZScoreFit::second})
-    for (std::int64_t t = first; t < end; ++t) (fit.*show)(value_at(rows, t, s, shape.form.differencing));
+    for (std::int64_t t = first; t < part.cut; ++t) (fit.*show)(value_at(part.rows, t, s, shape.form.differencing));
   return std::vector<ZScore>(shape.horizon, fit.score());
+}
+
+// A window of a trial.
+struct TrialWindow {
+  const TrialPart* part;
+  std::int64_t t;
+};
+
+// Returns at most `most` windows, evenly spread; all targets before the cuts, or all from there.
+std::vector<TrialWindow> windows_of(const TrialRows& trial, const ForecastShape& shape, bool before_cut,
+                                    std::int64_t most) {
+  std::vector<TrialWindow> all;
+  for (const TrialPart& part : trial.parts) {
+    const std::int64_t from = before_cut ? part.rows.begin : part.cut, to = before_cut ? part.cut : part.rows.end;
+    targets_between(trial.observed, from, to, shape.targets(part.rows.begin))
+        .for_each([&](std::int64_t t) { all.push_back({&part, t}); });
+  }
+  const std::size_t every = (all.size() + most - 1) / std::max<std::int64_t>(most, 1);
+  std::vector<TrialWindow> some;
+  for (std::size_t i = 0; i < all.size(); i += every) some.push_back(all[i]);
+  return some;
 }
 
 }  // namespace
 
-LinearStart fit_linear(const SeriesRows& rows, const Runs& windows, const ForecastShape& shape,
+LinearStart fit_linear(const SeriesWindows& windows, const ForecastShape& shape,
                        std::span<const std::vector<ZScore>> scales) {
   const std::int64_t S = std::ssize(scales), R = shape.form.regressed, H = shape.horizon;
   LinearStart start{Tensor(DType::f32, {S, R, H}), Tensor(DType::f32, {S, 1, H})};
@@ -126,10 +151,11 @@ LinearStart fit_linear(const SeriesRows& rows, const Runs& windows, const Foreca
   for (std::int64_t begin = 0; begin < S; begin += together) {
     std::vector<SeriesFit> fits;
     for (std::int64_t s = begin; s < std::min(begin + together, S); ++s) fits.emplace_back(shape, scales[s], s);
-    SeriesCursor cursor(rows);
-    for_some(windows, most_windows(shape), [&](std::int64_t t) {
+    SeriesCursor cursor(windows.rows);
+    for_some(windows.at, most_windows(shape), [&](std::int64_t t) {
       const SeriesPiece& piece = cursor.at(shape.first_before(t), t + H);
-      for (SeriesFit& fit : fits) fit.learn(piece, t);
+      const double* seasonal = &windows.seasonal[windows.rows.segment_at(t) * S];
+      for (std::int64_t s = begin; s < begin + std::ssize(fits); ++s) fits[s - begin].learn(piece, t, seasonal[s]);
     });
     for (std::int64_t s = begin; s < begin + std::ssize(fits); ++s) {
       fits[s - begin].solve();
@@ -144,22 +170,19 @@ LinearStart fit_linear(const SeriesRows& rows, const Runs& windows, const Foreca
 }
 
 double trial_error(const TrialRows& trial, const ForecastShape& shape) {
-  const std::int64_t H = shape.horizon;
-  const auto positions = [&](std::int64_t from, std::int64_t to) {
-    return targets_between(trial.observed, from, to, {shape.window, H, trial.rows.begin + shape.form.depth(), 1});
-  };
-  const Runs fitted = positions(trial.rows.begin, trial.cut), scored = positions(trial.cut, trial.rows.end);
+  const std::vector<TrialWindow> fitted = windows_of(trial, shape, /*before_cut=*/true, most_windows(shape)),
+                                 scored = windows_of(trial, shape, /*before_cut=*/false, k_most_origins);
   if (fitted.empty() || scored.empty()) return std::numeric_limits<double>::infinity();
   double sum = 0, n = 0;
-  const std::size_t S = trial.seasonal.size(), every = (S + k_most_tried - 1) / k_most_tried;
+  const std::size_t S = trial.parts[0].seasonal.size(), every = (S + k_most_tried - 1) / k_most_tried;
   for (std::size_t s = 0; s < S; s += every) {
-    if (trial.seasonal[s] <= 0) continue;
-    const std::vector<ZScore> scales = one_scale(trial.rows, shape, trial.rows.begin, trial.cut, s);
+    const std::vector<ZScore> scales =
+        shape.form.is_common ? std::vector<ZScore>(shape.horizon) : one_scale(trial.parts[0], shape, s);
     SeriesFit fit(shape, scales, s);
-    for_some(fitted, most_windows(shape), [&](std::int64_t t) { fit.learn(trial.rows, t); });
+    for (const TrialWindow& o : fitted) fit.learn(o.part->rows, o.t, o.part->seasonal[s]);
     fit.solve();
-    for_some(scored, k_most_origins,
-             [&](std::int64_t t) { sum += fit.error(trial.rows, t, n) / trial.seasonal[s]; });
+    for (const TrialWindow& o : scored)
+      if (o.part->seasonal[s] > 0) sum += fit.error(o.part->rows, o.t, n) / o.part->seasonal[s];
   }
   return n > 0 ? sum / n : std::numeric_limits<double>::infinity();
 }

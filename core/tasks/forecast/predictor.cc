@@ -98,9 +98,9 @@ struct Forecaster::State {
     if (values.size() % S != 0)
       refuse_input(k_forecaster, index,
                    std::to_string(values.size()) + " values do not divide into rows of " + std::to_string(S));
-    if (static_cast<std::int64_t>(values.size() / S) < history())
+    if (static_cast<std::int64_t>(values.size() / S) < (form.is_common ? 1 : history()))
       refuse_input(k_forecaster, index, "the model reads " + counted(history(), "row") + "; got " +
-                                     std::to_string(values.size() / S));
+                                              std::to_string(values.size() / S));
     for (const double value : values)
       if (std::isinf(value)) refuse_input(k_forecaster, index, "a value is not finite");
   }
@@ -109,9 +109,9 @@ struct Forecaster::State {
   Values last_rows(const Values& values, std::size_t index) const {
     check(values, index);
     const std::size_t S = n_series(), read = history() * S;
-    const std::size_t first = values.size() - read;
+    const std::size_t first = values.size() - std::min(read, values.size());
     SeriesPiece piece;
-    piece.end = history();
+    piece.end = static_cast<std::int64_t>((values.size() - first) / S);
     piece.n_series = S;
     std::vector<double> level(S, std::nan(""));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -129,6 +129,8 @@ struct Forecaster::State {
       piece.observed.push_back(is_gap ? 0 : 1);
     }
     if (missing == "interpolate") piece.interpolate(piece.end);
+    const std::vector<double> first_row(piece.levels.begin(), piece.levels.begin() + n_series());
+    while (piece.levels.size() < read) piece.levels.insert(piece.levels.begin(), first_row.begin(), first_row.end());
     return std::move(piece.levels);
   }
 
@@ -189,34 +191,34 @@ std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const 
   return list;
 }
 
-// Returns the last consecutive windows without overlap.
-std::vector<std::int64_t> last_windows(const Runs& windows, std::int64_t horizon, std::size_t most) {
-  std::vector<std::int64_t> starts;
-  for (std::int64_t i = windows.size() - 1; i >= 0 && starts.size() * horizon < most; --i)
-    if (starts.empty() || windows[i] + horizon <= starts.back()) starts.push_back(windows[i]);
+// Returns the last consecutive windows of a segment, without overlap.
+std::vector<std::int64_t> last_windows(const Runs& windows, const SeriesSegment& of, std::int64_t horizon,
+                                       std::size_t most) {
+  std::vector<std::int64_t> all, starts;
+  windows.for_each_between(of.begin, of.end, [&](std::int64_t t) { all.push_back(t); });
+  for (std::size_t i = all.size(); i-- > 0 && starts.size() * horizon < most;)
+    if (starts.empty() || all[i] + horizon <= starts.back()) starts.push_back(all[i]);
   std::reverse(starts.begin(), starts.end());
   return starts;
 }
 
-void forecast_examples(const ExampleRequest& r, Examples& examples) {
-  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
-  if (!task) return;
-  Forecaster forecaster(r.metadata, r.parameters, r.backend);
-  const SeriesRows& rows = task->series(examples.split);
-  const std::int64_t H = forecaster.horizon(), period = task->period();
-  const std::vector<std::int64_t> starts = last_windows(task->windows(examples.split), H, r.most);
-  const std::size_t S = rows.n_series();
-  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.column_name(s);
+// Adds the last forecasts of a segment, for each series.
+void add_examples(const SplitSeries& task, const SeriesSegment& segment, Forecaster& forecaster, std::size_t most,
+                  Examples& examples) {
+  const SeriesRows& rows = task.series(examples.split);
+  const std::int64_t H = forecaster.horizon(), period = task.period();
+  const std::size_t S = rows.n_series(), first = examples.forecasts.size();
+  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.series_name(segment, s);
   SeriesPiece piece;
-  for (const std::int64_t t : starts) {
-    rows.read(t - forecaster.history(), t, piece);
-    if (task->interpolates()) piece.interpolate(t);
+  for (const std::int64_t t : last_windows(task.windows(examples.split), segment, H, most)) {
+    rows.read_window(t - forecaster.history(), t, piece);
+    if (task.interpolates()) piece.interpolate(t);
     const Forecaster::Values values = forecaster.predict({&piece.levels, 1})[0];
-    rows.read(std::max<std::int64_t>(t - std::max<std::int64_t>(period, 1), 0), t + H, piece);
+    rows.read(std::max(t - std::max<std::int64_t>(period, 1), segment.begin), t + H, piece);
     for (std::int64_t h = 0; h < H; ++h)
       for (std::size_t s = 0; s < S; ++s) {
-        ForecastExample& e = examples.forecasts[s];
-        e.at.push_back(rows.place(t + h));
+        ForecastExample& e = examples.forecasts[first + s];
+        e.at.push_back(rows.place(segment, t + h));
         e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
         e.predicted.push_back(values[h * S + s]);
         e.ahead.push_back(h + 1);
@@ -225,6 +227,17 @@ void forecast_examples(const ExampleRequest& r, Examples& examples) {
         e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
       }
   }
+}
+
+void forecast_examples(const ExampleRequest& r, Examples& examples) {
+  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
+  if (!task) return;
+  Forecaster forecaster(r.metadata, r.parameters, r.backend);
+  constexpr std::size_t k_most_segments = 6;  // evenly spread
+  const std::vector<SeriesSegment>& segments = task->series(examples.split).segments();
+  const std::size_t every = (segments.size() + k_most_segments - 1) / k_most_segments;
+  for (std::size_t k = 0; k < segments.size(); k += every)
+    add_examples(*task, segments[k], forecaster, r.most, examples);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/exact_text.h"
@@ -42,16 +43,29 @@ std::int64_t most_rows(std::size_t n_series) {
   return std::clamp(k_most_values / static_cast<std::int64_t>(n_series), k_least, k_most);
 }
 
+// Returns a value that three quarters of the sizes reach.
+std::int64_t usual_size(std::vector<std::int64_t> sizes) {
+  const auto quarter = sizes.begin() + std::ssize(sizes) / 4;
+  std::ranges::nth_element(sizes, quarter);
+  return *quarter;
+}
+
+// A window of a common model needs a season of values, or four.
+std::int64_t least_values(const ForecastOptions& o, bool is_common) {
+  return is_common ? std::min(o.window, std::max<std::int64_t>(o.period, 4)) : o.window;
+}
+
 class Decision {
  public:
-  Decision(const ForecastOptions& options, const SeriesRows& rows, std::int64_t end, std::int64_t room)
-      : recipe_{options, ForecastForm(), {}}, o_(recipe_.options), rows_(rows), end_(end), room_(room),
-        begin_(std::max<std::int64_t>(end - most_rows(rows.n_series()), 0)),
-        cut_(begin_ + static_cast<std::int64_t>(k_cut * static_cast<double>(end - begin_))) {}
+  Decision(const ForecastOptions& options, const SeriesRows& rows, std::int64_t room)
+      : recipe_{options, {}, {}, {}}, o_(recipe_.options), rows_(rows), room_(room),
+        is_common_(rows.id_column() != "none") {}
 
   ForecastRecipe decide() {
+    split();
     decide_period();
     decide_horizon();
+    split();
     choose();
     return std::move(recipe_);
   }
@@ -59,10 +73,36 @@ class Decision {
  private:
   void note(const std::string& text) { recipe_.notes.push_back(rows_.reader().name() + ": " + text); }
 
+  // Splits by the horizon, and determines the rows that a segment usually has for training and validation.
+  void split() {
+    recipe_.splits = split_segments(rows_, o_);
+    std::vector<std::int64_t> known, trained;
+    for (const SegmentSplit& s : recipe_.splits) {
+      known.push_back(s.test - s.begin);
+      trained.push_back(s.validation - s.begin);
+    }
+    n_ = usual_size(known);
+    if (is_common_) room_ = std::min(room_, usual_size(trained));
+  }
+  // Rows before the test set that trials read; the last ones of each segment.
+  RowRange tried(const SegmentSplit& s) const {
+    return {std::max(s.test - most_rows(rows_.n_series()), s.begin), s.test};
+  }
+  // Trials are fitted to rows before the cut, and the others score them.
+  std::int64_t cut_of(const RowRange& r) const {
+    const std::int64_t cut = r.begin + static_cast<std::int64_t>(k_cut * static_cast<double>(r.size()));
+    return is_common_ ? std::max(std::min(cut, r.end - o_.horizon), r.begin) : cut;
+  }
+
   void decide_period() {
     if (rows_.dates().exist()) seasons_ = usual_seasons(rows_.dates().step());
-    if (seasons_.empty()) seasons_ = shown_seasons(rows_, end_);
-    std::erase_if(seasons_, [&](const Season& s) { return 2 * s.length >= cut_; });
+    if (seasons_.empty()) {
+      std::vector<RowRange> parts;
+      for (const SegmentSplit& s : recipe_.splits) parts.push_back({s.begin, s.test});
+      seasons_ = shown_seasons(rows_, std::move(parts));
+    }
+    const std::int64_t longest = std::min(n_, most_rows(rows_.n_series())), cut = cut_of({n_ - longest, n_});
+    std::erase_if(seasons_, [&](const Season& s) { return 2 * s.length >= cut; });
     if (o_.period > 0) {
       std::erase_if(seasons_, [&](const Season& s) { return s.length == o_.period; });
       seasons_.push_back({o_.period, ""});
@@ -76,7 +116,7 @@ class Decision {
   void decide_horizon() {
     if (o_.horizon > 0) return;
     constexpr std::int64_t k_no_season = 8;
-    o_.horizon = std::clamp<std::int64_t>(std::min(end_ / 10, room_ / 4), 1, o_.period > 1 ? o_.period : k_no_season);
+    o_.horizon = std::clamp<std::int64_t>(std::min(n_ / 10, room_ / 4), 1, o_.period > 1 ? o_.period : k_no_season);
     note("data.horizon = " + std::to_string(o_.horizon));
   }
 
@@ -84,9 +124,13 @@ class Decision {
     if (o_.window > 0) return {o_.window};
     const auto shortest = std::ranges::min_element(seasons_, {}, &Season::length);
     std::vector<std::int64_t> all;
+    // Many segments determine long windows too; those before a segment are filled.
+    constexpr std::int64_t k_seasons[] = {1, 2, 3, 5};
+    const std::span<const std::int64_t> seasons = std::span(k_seasons).first(is_common_ ? 4 : 2);
     for (const std::int64_t p : {shortest->length, o_.period}) {
       const std::int64_t season = p * ((k_least_window + p - 1) / p);
-      if (all.empty() || all[0] != season) all.insert(all.end(), {season, 2 * season});
+      if (all.empty() || all[0] != season)
+        for (const std::int64_t k : seasons) all.push_back(k * season);
     }
     return all;
   }
@@ -101,19 +145,39 @@ class Decision {
     return all;
   }
   std::vector<std::string> scales() const {
+    if (is_common_) return {"window"};
     return o_.scale == "auto" ? std::vector<std::string>{"series", "window"} : std::vector<std::string>{o_.scale};
   }
 
   ForecastShape shape_of(const ForecastOptions& o) const {
     // A trial is the linear part alone.
-    return {{differencing_of(o.difference, o.period), o.scale == "window", std::min(o.window, k_most_regressed)},
-            o.window, o.horizon};
+    const ForecastForm form{differencing_of(o.difference, o.period), o.scale == "window",
+                            std::min(o.window, k_most_regressed), is_common_};
+    return {form, o.window, o.horizon, least_values(o, is_common_)};
+  }
+
+  // Reads some of the segments, evenly spread.
+  TrialRows trial_rows() const {
+    const std::vector<SegmentSplit>& splits = recipe_.splits;
+    std::int64_t n = 0;
+    for (const SegmentSplit& s : splits) n += tried(s).size();
+    const std::size_t every = std::max<std::int64_t>(n / most_rows(rows_.n_series()), 1);
+    TrialRows trial{rows_.observed(), {}};
+    for (std::size_t i = 0; i < splits.size(); i += every) {
+      const RowRange rows = tried(splits[i]);
+      const std::int64_t cut = cut_of(rows);
+      const SegmentSplit before{splits[i].begin, cut, cut, cut};
+      trial.parts.push_back({{}, cut, seasonal_errors(rows_, {&before, 1}, o_.period)});
+      SeriesPiece& piece = trial.parts.back().rows;
+      rows_.read(rows.begin, rows.end, piece);
+      piece.first = rows.begin;
+    }
+    return trial;
   }
 
   // Takes the window, differences and scale whose linear forecast errs least.
   void choose() {
-    TrialRows rows{rows_.observed(), {}, cut_, seasonal_errors(rows_, cut_, o_.period)};
-    rows_.read(begin_, end_, rows.rows);
+    const TrialRows rows = trial_rows();
     double least = std::numeric_limits<double>::infinity();
     ForecastOptions best = o_;
     best.window = windows()[0];
@@ -129,7 +193,7 @@ class Decision {
           tried.scale = scale;
           tried.window = window;
           const ForecastShape shape = shape_of(tried);
-          if (!is_open || window + shape.form.depth() + o_.horizon > room_) continue;
+          if (!is_open || shape.least + shape.form.depth() + o_.horizon > room_) continue;
           // A stream with scales by window reads each window anew, and has no C++ form.
           const double cost = scale == "window" ? k_window_cost : 1;
           const double error = cost * trial_error(rows, shape);
@@ -141,9 +205,9 @@ class Decision {
     }
     describe(best, by_difference);
     o_ = best;
-    recipe_.form = shape_of(o_).form;
-    recipe_.form.regressed = regressed_of(o_, rows_.n_series());
-    if (o_.autoregression && recipe_.form.regressed == 0)
+    recipe_.shape = shape_of(o_);
+    recipe_.shape.form.regressed = regressed_of(o_, rows_.n_series());
+    if (o_.autoregression && recipe_.shape.form.regressed == 0)
       note("no linear part (model.autoregression): it would have more than " + std::to_string(k_most_weights) +
            " weights");
   }
@@ -155,7 +219,7 @@ class Decision {
     };
     if (o_.window == 0) add("data.window", std::to_string(best.window));
     if (o_.difference == "auto") add("data.difference", in_quotes(best.difference));
-    if (o_.scale == "auto") add("data.scale", in_quotes(best.scale));
+    if (o_.scale == "auto" && !is_common_) add("data.scale", in_quotes(best.scale));
     if (chosen.empty()) return;
     std::string tried;
     for (const std::string& difference : differences())
@@ -168,25 +232,31 @@ class Decision {
   ForecastRecipe recipe_;
   ForecastOptions& o_;
   const SeriesRows& rows_;
-  std::int64_t end_, room_, begin_, cut_;  // trials read rows [begin_, end_)
+  std::int64_t n_ = 0, room_;  // rows of a segment before its test set, and rows for a window
+  bool is_common_;
   std::vector<Season> seasons_;  // the period and others
 };
 
 }  // namespace
 
-ForecastRecipe decide_recipe(const ForecastOptions& options, const SeriesRows& rows, std::int64_t end,
-                             std::int64_t room) {
-  return Decision(options, rows, end, room).decide();
+ForecastRecipe decide_recipe(const ForecastOptions& options, const SeriesRows& rows, std::int64_t room) {
+  if (rows.id_column() != "none" && options.scale == "series")
+    throw Error(ErrorKind::usage, "forecast", "with data.id the levels of the series differ: data.scale = \"series\"",
+                "Set data.scale to \"window\" or \"auto\"");
+  return Decision(options, rows, room).decide();
 }
 
-ForecastRecipe trained_recipe(const ForecastOptions& options, const Metadata& m) {
-  ForecastRecipe recipe{options, get_form(m), {}};
+ForecastRecipe trained_recipe(const ForecastOptions& options, const SeriesRows& rows, const Metadata& m) {
+  ForecastRecipe recipe{options, {get_form(m)}, {}, {}};
+  ForecastForm& form = recipe.shape.form;
   ForecastOptions& o = recipe.options;
   if (o.window == 0) o.window = get_integer(m, "window");
   if (o.horizon == 0) o.horizon = get_integer(m, "horizon");
   if (o.period == 0) o.period = m.contains("period") ? get_integer(m, "period") : 52;
-  if (o.difference != "auto") recipe.form.differencing = differencing_of(o.difference, o.period);
-  if (o.scale != "auto") recipe.form.by_window = o.scale == "window";
+  if (o.difference != "auto") form.differencing = differencing_of(o.difference, o.period);
+  if (o.scale != "auto") form.by_window = o.scale == "window";
+  recipe.shape = {form, o.window, o.horizon, least_values(o, form.is_common)};
+  recipe.splits = split_segments(rows, o);
   return recipe;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/support/text/exact_text.h"
 
@@ -44,32 +45,38 @@ std::vector<double> autocorrelation(const std::vector<double>& levels, std::int6
   return r;
 }
 
-// Returns the mean autocorrelation of some of the series, evenly spread.
-std::vector<double> mean_autocorrelation(const SeriesRows& rows, std::int64_t end, std::int64_t lags) {
-  const std::int64_t begin = std::max<std::int64_t>(end - k_correlated_rows, 0);
-  const std::size_t S = rows.n_series(), every = (S + k_correlated_series - 1) / k_correlated_series;
+// Returns the mean autocorrelation of some of the series, evenly spread, in the last rows of each part.
+std::vector<double> mean_autocorrelation(const SeriesRows& rows, std::span<const RowRange> parts, std::int64_t lags) {
+  const std::size_t S = rows.n_series(), n = k_correlated_series / parts.size(), every = (S + n - 1) / n;
   SeriesPiece piece;
-  rows.read(begin, end, piece);
-  std::vector<double> sums(lags + 1), levels(end - begin);
-  for (std::size_t s = 0; s < S; s += every) {
-    for (std::int64_t t = begin; t < end; ++t) levels[t - begin] = piece.level(t, s);
-    const std::vector<double> r = autocorrelation(levels, lags);
-    for (std::size_t k = 0; k < r.size(); ++k) sums[k] += r[k];
+  std::vector<double> sums(lags + 1), levels;
+  double count = 0;
+  for (const RowRange& part : parts) {
+    rows.read(std::max(part.end - k_correlated_rows, part.begin), part.end, piece);
+    for (std::size_t s = 0; s < S; s += every) {
+      levels.clear();
+      for (std::int64_t t = piece.begin; t < piece.end; ++t) levels.push_back(piece.level(t, s));
+      const std::vector<double> r = autocorrelation(levels, lags);
+      for (std::size_t k = 0; k < r.size(); ++k) sums[k] += r[k];
+      ++count;
+    }
   }
-  for (double& value : sums) value /= static_cast<double>((S + every - 1) / every);
+  for (double& value : sums) value /= count;
   return sums;
 }
 
 }  // namespace
 
-std::vector<Season> shown_seasons(const SeriesRows& rows, std::int64_t end) {
+std::vector<Season> shown_seasons(const SeriesRows& rows, std::vector<RowRange> parts) {
   constexpr double k_clear = 0.25;   // least autocorrelation of a season
   constexpr double k_shorter = 0.5;  // of the highest peak; the peak of two seasons may be the highest
-  const std::int64_t lags = std::min(end / 3, k_longest_season);
+  std::ranges::stable_sort(parts, std::greater(), &RowRange::size);
+  parts.resize(std::min(parts.size(), k_correlated_series));
+  const std::int64_t n = parts.back().size(), lags = std::min(n / 3, k_longest_season);
   if (lags < 3) return {};
-  const std::vector<double> r = mean_autocorrelation(rows, end, lags);
+  const std::vector<double> r = mean_autocorrelation(rows, parts, lags);
   // Four standard errors of white noise (Box & Jenkins 1970, section 2.1.6).
-  const double least = std::max(k_clear, 4 / std::sqrt(static_cast<double>(std::min(end, k_correlated_rows))));
+  const double least = std::max(k_clear, 4 / std::sqrt(static_cast<double>(std::min(n, k_correlated_rows))));
   std::int64_t highest = 0;
   const auto is_peak = [&](std::int64_t k) { return r[k] >= k_clear && r[k] > r[k - 1] && r[k] >= r[k + 1]; };
   for (std::int64_t k = 2; k < lags; ++k)

@@ -17,8 +17,8 @@ struct Season {
 // Returns the usual seasons for a step between rows, the shortest first.
 std::vector<Season> usual_seasons(DateStep step);
 
-// Returns the seasons that the first `end` rows show: peaks of the autocorrelation of the first differences, the
-// shortest first, at most two; none if no peak exceeds chance.
-std::vector<Season> shown_seasons(const SeriesRows& rows, std::int64_t end);
+// Returns the seasons that the longest of these parts of segments show: peaks of the autocorrelation of the first
+// differences, the shortest first, at most two; none if no peak exceeds chance.
+std::vector<Season> shown_seasons(const SeriesRows& rows, std::vector<RowRange> parts);
 
 }  // namespace unroll

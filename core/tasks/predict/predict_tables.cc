@@ -84,34 +84,62 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   return row;
 }
 
-SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
-                     std::int64_t rows, std::int64_t steps) {
-  require_task(metadata, "forecast", "series_end");
-  const SeriesRows all(in_pieces(std::move(file), name), series_format(metadata), /*hold=*/false);
-  if (all.size() < rows)
-    throw Error(ErrorKind::input_file, name,
-                "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
-                "Give a longer history");
-  SeriesEnd end;
-  SeriesPiece piece;
-  all.read(all.size() - rows, all.size(), piece);
-  if (metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") piece.interpolate(all.size());
-  end.values = piece.levels;
-  const std::vector<SeriesScales> trained = get_scales(metadata);
-  const bool has_names = !all.reader().header().empty();
-  for (std::size_t s = 0; s < all.n_series(); ++s)
-    end.columns.push_back(has_names || trained[s].column.empty() ? all.column_name(s) : trained[s].column);
-  for (std::int64_t i = all.size() - rows; i < all.size() + steps; ++i) end.at.push_back(all.place(i));
-  end.notes = all.notes();
-  for (const std::string& warning : all.warnings()) end.notes.push_back("warning: " + warning);
-  const SeriesDates& dates = all.dates();
-  if (!dates.exist()) {
-    for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(std::to_string(i));
-    return end;
+struct SeriesEnds::State {
+  State(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+        std::int64_t n_rows, std::int64_t n_steps)
+      : all(in_pieces(std::move(file), name), series_format(metadata), /*hold=*/metadata.contains("id")),
+        rows(n_rows), steps(n_steps),
+        interpolates(metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") {
+    const bool has_ids = all.id_column() != "none", has_names = !all.reader().header().empty();
+    if (!has_ids && all.size() < rows)
+      throw Error(ErrorKind::input_file, name,
+                  "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
+                  "Give a longer history");
+    const std::vector<SeriesScales> trained = get_scales(metadata);
+    for (std::size_t s = 0; s < all.n_series(); ++s)
+      columns.push_back(has_names || trained[s].column.empty() ? all.column_name(s) : trained[s].column);
+    if (all.dates().exist())
+      date = has_names ? all.reader().column_name(all.dates().column()) : get_text(metadata, "date");
+    if (has_ids) id = has_names ? all.id_column() : get_text(metadata, "id");
+    notes = all.notes();
+    const auto n_short = std::ranges::count_if(all.segments(), [&](const SeriesSegment& s) { return s.size() < rows; });
+    if (n_short > 0)
+      notes.push_back(name + ": " + counted_are(n_short, "series") + " shorter than the " + counted(rows, "row") +
+                      " that the model reads; their first value stands for earlier ones");
+    for (const std::string& warning : all.warnings()) notes.push_back("warning: " + warning);
   }
-  end.date = has_names ? all.reader().column_name(dates.column()) : get_text(metadata, "date");
-  const std::int64_t last = steps_between(dates.first(), dates.last(), dates.step()).value_or(0);
-  for (std::int64_t i = 1; i <= steps; ++i) end.next.push_back(dates.text(last + i));
+
+  SeriesRows all;
+  std::int64_t rows, steps;
+  bool interpolates;
+  std::vector<std::string> columns, notes;
+  std::string date, id;
+};
+
+SeriesEnds::SeriesEnds(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+                       std::int64_t rows, std::int64_t steps) {
+  require_task(metadata, "forecast", "SeriesEnds");
+  state_ = hidden_state<State>(metadata, std::move(file), name, rows, steps);
+}
+
+const std::vector<std::string>& SeriesEnds::columns() const { return state_->columns; }
+const std::string& SeriesEnds::date() const { return state_->date; }
+const std::string& SeriesEnds::id() const { return state_->id; }
+const std::vector<std::string>& SeriesEnds::notes() const { return state_->notes; }
+std::size_t SeriesEnds::size() const { return state_->all.segments().size(); }
+
+SeriesEnd SeriesEnds::at(std::size_t index) const {
+  const State& s = *state_;
+  const SeriesSegment& segment = s.all.segments().at(index);
+  SeriesPiece piece;
+  s.all.read_window(segment.end - s.rows, segment.end, piece);
+  if (s.interpolates) piece.interpolate(segment.end);
+  SeriesEnd end{segment.id, piece.levels, {}, {}};
+  for (std::int64_t t = piece.begin; t < segment.end + s.steps; ++t) {
+    end.at.push_back(s.all.place(segment, t));
+    if (t >= segment.end)
+      end.next.push_back(s.all.dates().exist() ? end.at.back() : std::to_string(t - segment.end + 1));
+  }
   return end;
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write reviews.tsv and temperature.csv beside this file, the same bytes each time.
+"""Write reviews.tsv, temperature.csv and stores.csv beside this file, the same bytes each time.
 
 usage: make_data.py
 
 reviews.tsv: 900 short generated reviews of coffee machines, `label<TAB>text`. temperature.csv: daily highs in Seattle
 (docs/examples/data/seattle-weather.csv) with 25 days left out and 12 empty cells, as files from a logger have them.
+stores.csv: generated monthly sales of 20 stores of different size and age, in long format.
 """
-import csv, pathlib, random
+import csv, math, pathlib, random
 
 HERE = pathlib.Path(__file__).parent
 PARTS = ["the grinder", "the milk frother", "the water tank", "the display", "the delivery", "the support team",
@@ -35,6 +36,17 @@ def review(draw, label):
     return " ".join(text)
 
 
+def sales(draw, store):
+    """The rows of a store up to December 2025."""
+    level, growth, season, peak = draw.lognormvariate(5, 1.5), draw.gauss(0.004, 0.004), draw.uniform(0.1, 0.4), 11.5
+    drift = 0
+    for t in range(84 - draw.randrange(45), 0, -1):
+        month = 84 - t
+        drift = 0.8 * drift + draw.gauss(0, 0.05)
+        units = level * math.exp(growth * month + season * math.cos((month % 12 - peak) * math.pi / 6) + drift)
+        yield f"S{store:02},{2019 + month // 12}-{month % 12 + 1:02},{units:.0f}\n"
+
+
 def main():
     draw = random.Random(0)
     with (HERE / "reviews.tsv").open("w", newline="") as out:
@@ -51,6 +63,9 @@ def main():
         out.write("date,high\n")
         for i, row in enumerate(rows):
             if i not in left_out: out.write(f"{row['date']},{'' if i in empty else row['temp_max']}\n")
+    with (HERE / "stores.csv").open("w", newline="") as out:
+        out.write("store,month,units\n")
+        out.writelines(row for store in range(1, 21) for row in sales(draw, store))
 
 
 main()

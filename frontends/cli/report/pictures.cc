@@ -157,16 +157,18 @@ std::vector<Panel> forecast_panels(const ForecastExample& example) {
   return panels;
 }
 
-std::vector<Panel> end_panels(const SeriesEnd& end, const std::vector<double>& predicted) {
+std::vector<Panel> end_panels(const std::vector<std::string>& columns, const SeriesEnd& end,
+                              const std::vector<double>& predicted) {
   std::vector<Panel> panels;
-  const std::size_t S = end.columns.size(), n = end.values.size() / S;
+  const std::size_t S = columns.size(), n = end.values.size() / S;
   for (std::size_t s = 0; s < std::min(S, k_most_series); ++s) {
     Curve observed, model;
     for (std::size_t i = 0; i < n; ++i) observed.emplace_back(static_cast<double>(i), end.values[i * S + s]);
     for (std::size_t i = 0; i < predicted.size() / S; ++i)
       model.emplace_back(static_cast<double>(n + i), predicted[i * S + s]);
-    panels.push_back(series_chart(series_title("Forecast", end.columns[s]),
-                                  {{"Observed", k_ink, false, observed}, {"Model", 0, false, model}}, end.columns[s],
+    const std::string series = end.id.empty() ? columns[s] : S == 1 ? end.id : end.id + ", " + columns[s];
+    panels.push_back(series_chart(series_title("Forecast", series),
+                                  {{"Observed", k_ink, false, observed}, {"Model", 0, false, model}}, series,
                                   end.at, {static_cast<double>(n) - 0.5}));
   }
   if (S > k_most_series) panels.back().note = fmt::format("The first {} of {} series.", k_most_series, S);

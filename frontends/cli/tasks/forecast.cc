@@ -59,20 +59,20 @@ class PredictionIntervals {
     const auto task = make_task(run.config, run.folder, run.model.metadata);
     found_.emplace(*task, forecaster);
     for (const Level& level : levels_)
-      if (std::isinf(found_->half_width(level.share, 0, 0)))
+      if (found_->n_errors() < found_->least_errors(level.share))
         print_line(fmt::format("note: no interval at {} %: the validation set has {}, and {} are needed", level.text,
-                               counted(found_->n_errors(), "window"),
-                               std::ceil(level.share / (1 - level.share) - 1e-9)));
+                               counted(found_->n_errors(), "window"), found_->least_errors(level.share)));
   }
 
   void add_columns(std::vector<std::string>& columns, const std::string& series) const {
     for (const Level& level : levels_)
       for (const char* side : {"lo", "hi"}) columns.push_back(fmt::format("{}-{}-{}", series, side, level.text));
   }
-  // Without enough errors the cells are empty.
-  void add_cells(std::vector<std::string>& cells, double value, std::int64_t ahead, std::size_t series) const {
+  // Without enough errors the cells are empty. `history` [rows, S] precedes the forecast.
+  void add_cells(std::vector<std::string>& cells, double value, std::int64_t ahead, std::size_t series,
+                 std::span<const double> history) const {
     for (const Level& level : levels_) {
-      const double half = found_->half_width(level.share, ahead, series);
+      const double half = found_->half_width(level.share, ahead, series, history);
       constexpr double k_precision = 1e-6;  // of the width
       for (const double sign : {-1.0, 1.0})
         cells.push_back(std::isinf(half) ? "" : value_cell(shortest_near(value + sign * half, k_precision * half)));
@@ -97,9 +97,66 @@ class PredictionIntervals {
   std::optional<ForecastIntervals> found_;
 };
 
-// Returns one row per step after the end of the input's series; without values if the model's output is not finite.
-FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options,
-                                RowWriter& writer) {
+// Writes the forecasts of a file: a row for each step after the end of each id's series.
+class ForecastRows {
+ public:
+  ForecastRows(RowWriter& writer, const SeriesEnds& ends, const PredictionIntervals& intervals)
+      : writer_(writer), ends_(ends), intervals_(intervals) {
+    if (!ends.id().empty()) columns_.push_back(ends.id());
+    columns_.push_back(ends.date().empty() ? "step" : ends.date());
+    for (const std::string& series : ends.columns()) {
+      columns_.push_back(series);
+      intervals.add_columns(columns_, series);
+    }
+    if (writer.format() != RowFormat::jsonl) writer.row(columns_);
+  }
+
+  // Without values if the model's output is not finite.
+  void write(const SeriesEnd& end, const Result<Forecaster::Values>& found) {
+    const std::size_t S = ends_.columns().size();
+    for (std::size_t i = 0; i < end.next.size(); ++i) {
+      std::vector<std::string> cells;
+      Json object = Json::object();
+      if (!ends_.id().empty()) object[ends_.id()] = cells.emplace_back(end.id);
+      object[columns_[cells.size()]] = ends_.date().empty() ? Json(i + 1) : Json(end.next[i]);
+      cells.push_back(end.next[i]);
+      const std::size_t n_names = cells.size();
+      for (std::size_t s = 0; s < S && found; ++s) {
+        cells.push_back(value_cell((*found)[i * S + s]));
+        intervals_.add_cells(cells, (*found)[i * S + s], static_cast<std::int64_t>(i), s, end.values);
+      }
+      cells.resize(columns_.size());
+      for (std::size_t c = n_names; c < columns_.size(); ++c)
+        object[columns_[c]] = cells[c].empty() ? Json() : Json::parse(cells[c]);
+      if (!found) object["error"] = message_of(found.error());
+      if (writer_.format() == RowFormat::jsonl) writer_.json(object);
+      else writer_.row(cells);
+    }
+  }
+
+ private:
+  RowWriter& writer_;
+  const SeriesEnds& ends_;
+  const PredictionIntervals& intervals_;
+  std::vector<std::string> columns_;
+};
+
+// Forecasts several histories. If the output for one is not finite, the others still have theirs.
+std::vector<Result<Forecaster::Values>> forecasts_of(Forecaster& forecaster,
+                                                     std::span<const Forecaster::Values> histories,
+                                                     std::int64_t steps) {
+  std::vector<Result<Forecaster::Values>> all;
+  Result<std::vector<Forecaster::Values>> found = attempt([&] { return forecaster.predict(histories, steps); });
+  if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    if (found) all.emplace_back(std::move((*found)[i]));
+    else if (histories.size() == 1) all.emplace_back(found.error());
+    else all.push_back(std::move(forecasts_of(forecaster, histories.subspan(i, 1), steps)[0]));
+  }
+  return all;
+}
+
+FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictArguments& options, RowWriter& writer) {
   const std::string name = options.input_name();
   if (options.reads_stdin() && ::isatty(STDIN_FILENO) == 1)
     print_line("reading CSV from the terminal; end with Ctrl-D");
@@ -107,47 +164,38 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
   Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
   const std::int64_t steps = options.horizon.value_or(forecaster.horizon());
   const PredictionIntervals intervals(run, forecaster, options, steps);
-  const SeriesEnd end =
-      series_end(run.model.metadata, series_file(options.input, name), name, forecaster.history(), steps);
-  Result<std::vector<Forecaster::Values>> found = attempt([&] { return forecaster.predict({&end.values, 1}, steps); });
-  if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
+  const SeriesEnds ends(run.model.metadata, series_file(options.input, name), name, forecaster.history(), steps);
   busy.finish();
-  for (const std::string& note : end.notes) print_progress(note);
+  for (const std::string& note : ends.notes()) print_progress(note);
   if (steps > forecaster.horizon())
     print_line(fmt::format("the model forecasts {} at once; later steps follow from its own forecasts",
                            counted(forecaster.horizon(), "step")));
-  std::vector<std::string> columns{end.date.empty() ? "step" : end.date};
-  for (const std::string& series : end.columns) {
-    columns.push_back(series);
-    intervals.add_columns(columns, series);
-  }
-  if (writer.format() != RowFormat::jsonl) writer.row(columns);
-  const std::size_t S = end.columns.size();
-  for (std::size_t i = 0; i < end.next.size(); ++i) {
-    std::vector<std::string> cells{end.next[i]};
-    Json object = Json::object();
-    object[columns[0]] = end.date.empty() ? Json(i + 1) : Json(end.next[i]);
-    for (std::size_t s = 0; s < S && found; ++s) {
-      const double value = (*found)[0][i * S + s];
-      cells.push_back(value_cell(value));
-      intervals.add_cells(cells, value, static_cast<std::int64_t>(i), s);
+  ForecastRows rows(writer, ends, intervals);
+  FileAnswer answer;
+  constexpr std::size_t k_together = 256, k_drawn = 6;
+  for (std::size_t begin = 0; begin < ends.size(); begin += k_together) {
+    std::vector<SeriesEnd> some;
+    std::vector<Forecaster::Values> histories;
+    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i)
+      histories.push_back(some.emplace_back(ends.at(i)).values);
+    const std::vector<Result<Forecaster::Values>> found = forecasts_of(forecaster, histories, steps);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      rows.write(some[i], found[i]);
+      if (!found[i] && !answer.failure) answer.failure = found[i].error();
+      if (!found[i] || options.svg.empty() || begin + i >= k_drawn) continue;
+      for (Panel& panel : end_panels(ends.columns(), some[i], *found[i])) answer.panels.push_back(std::move(panel));
     }
-    cells.resize(columns.size());
-    for (std::size_t c = 1; c < columns.size(); ++c)
-      object[columns[c]] = cells[c].empty() ? Json() : Json::parse(cells[c]);
-    if (!found) object["error"] = message_of(found.error());
-    if (writer.format() == RowFormat::jsonl) writer.json(object);
-    else writer.row(cells);
   }
-  if (!found) return {{}, found.error()};
-  return {options.svg.empty() ? std::vector<Panel>{} : end_panels(end, (*found)[0]), std::nullopt};
+  if (!answer.panels.empty() && ends.size() > k_drawn)
+    answer.panels.back().note = fmt::format("The first {} of {} series.", k_drawn, ends.size());
+  return answer;
 }
 
 }  // namespace
 
 const TaskRow forecast_row = {
     .title = "Forecast",
-    .loss = "Loss (squared error, standardized)",
+    .loss = "Loss (errors in units of each series)",
     .metrics = {{{"mase", "MASE"}, {"mae", "MAE"}}},
     .defaults = {{{"model.hidden", 32},
                   {"train.lr", 0.001},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ class Forecaster;
 
 // One value of a forecast.
 struct PastForecast {
-  std::string series;      // its column
+  std::string series;      // its column, its id, or both: "store 7, sales"
   std::string origin, at;  // dates, or row numbers from 0, of the last row that the forecast knows and of the value
   std::int64_t ahead = 1;  // steps from `origin` to `at`
   double value = 0;        // NaN where missing
@@ -29,7 +30,9 @@ UNROLL_API void for_each_forecast(const Task& task, Split split, Forecaster& for
 
 // Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, algorithm 2): the interval at level p is
 // the forecast plus and minus the error that a share p of the forecasts of the validation set did not exceed, by series
-// and steps ahead. It fits any model, and covers a share p of new values if their errors are like those.
+// and steps ahead. It fits any model, and covers a share p of new values if their errors are like those. With an id
+// column, errors of all ids count together, relative to the mean change from row to row in the history of each forecast
+// (Lei et al. 2018, section 5.2).
 class UNROLL_API ForecastIntervals {
  public:
   // Forecasts the windows of the validation set of a forecast task, at most 2,000 of them, evenly spread. Throws
@@ -38,12 +41,17 @@ class UNROLL_API ForecastIntervals {
 
   // The number of errors from which the interval of a series one step ahead is taken.
   std::int64_t n_errors(std::size_t series = 0) const;
-  // Returns half the width of an interval at `level`, between 0 and 1, in units of the series; infinity if the
-  // validation set has too few windows: fewer than level / (1 - level). `ahead` is below the horizon of the model.
-  double half_width(double level, std::int64_t ahead, std::size_t series) const;
+  // The number of errors that an interval at `level`, between 0 and 1, needs.
+  static std::int64_t least_errors(double level);
+  // Returns half the width of an interval at `level` in units of the series; infinity with fewer errors than that.
+  // `ahead` is below the horizon of the model. `history` [rows, S] precedes the forecast.
+  double half_width(double level, std::int64_t ahead, std::size_t series, std::span<const double> history) const;
 
  private:
+  double unit_of(std::span<const double> history, std::size_t series) const;
+
   std::size_t n_series_ = 0;
+  bool is_relative_ = false;
   std::vector<std::vector<double>> errors_;  // [H*S], absolute, ascending
 };
 

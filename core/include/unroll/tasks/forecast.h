@@ -25,6 +25,7 @@ namespace unroll {
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
 //   header, separator, missing, missing_values   as for classify, with the related keys
+//   id                             only with an id column: its name
 //   date                           the date column, or "none"
 //   date_form, date_time, date_step   only with a date column: the date format ("iso", "slashes", "dots", "month",
 //                                  "compact", "year", or a pattern such as "DD/MM/YYYY"), "1" with a time of day, and
@@ -43,6 +44,10 @@ struct ForecastOptions {
   std::string column;
   std::vector<std::string> columns = {};
   std::string date = {};
+  // The column that names the series of a row, for tables with one series below the other (long format). One model is
+  // trained on all of them. Each has rows of its own for validation and test, and dates of its own with a common step.
+  // Windows do not cross from one to the next. Each window has its own scale, and the loss is mase.
+  std::string id = {};
   std::string header = "auto";
   std::string separator = {};
   // Replacement of a missing input value or date. "previous": the last value. "interpolate": linear between its
@@ -78,6 +83,10 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"data.column", any_value,
          "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ..."}),
     option<&ForecastOptions::columns>(keys::columns),
+    option<&ForecastOptions::id>(
+        {"data.id", any_value,
+         "column that names the series of a row, in a table with one series below the other (long format); empty: "
+         "unique_id, item_id or series_id, if there is one; none: no such column"}),
     option<&ForecastOptions::header>(keys::header),
     option<&ForecastOptions::separator>(keys::separator),
     option<&ForecastOptions::missing>(keys::missing),
@@ -123,7 +132,8 @@ class UNROLL_API Forecaster {
   std::int64_t horizon() const;  // forecast steps of one model run
   std::int64_t history() const;  // rows that the model reads: its window, and the lags of its differences
   using Values = std::vector<double>;  // [rows, S], oldest first
-  // Each history has history() rows or more. The last history() rows are read and must be finite. Returns `steps` rows,
+  // Each history has history() rows or more. The last history() rows are read and must be finite. A model with an id
+  // column takes shorter histories of at least one row: earlier rows are equal to the first. Returns `steps` rows,
   // 0: horizon(). Beyond the horizon the model reads its own forecasts. Throws Error(usage) on a shorter history.
   std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0);
 

@@ -41,20 +41,34 @@ class UNROLL_API FeatureReader {
   HiddenState<State> state_;
 };
 
-// The end of the series in a file, the input of a forecast.
+// The end of the series of one id, or of all series of a file without an id column: the input of a forecast.
 struct SeriesEnd {
-  std::vector<std::string> columns;  // names of the series
-  std::vector<double> values;        // [rows, S], missing values filled
-  std::string date;                  // the date column; "" if there is none
-  std::vector<std::string> next;     // the dates of the following steps, or 1, 2, ...
-  std::vector<std::string> at;       // of the rows and of `next`: the date, or the row number from 0
-  std::vector<std::string> notes;    // findings about the file
+  std::string id;
+  std::vector<double> values;     // [rows, S], missing values filled
+  std::vector<std::string> next;  // the dates of the following steps, or 1, 2, ...
+  std::vector<std::string> at;    // of the rows and of `next`: the date, or the row number from 0
 };
-// Reads the last `rows` rows of the file and continues the dates by `steps`. Columns are found as by FeatureReader.
-// Throws Error(input_file) when the file is not a table of numbers, has fewer rows, or has another date step than the
-// training file. Throws Error(usage) on a missing column.
-UNROLL_API SeriesEnd series_end(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file,
-                                const std::string& name, std::int64_t rows, std::int64_t steps);
+
+// The ends of all series of a file. Columns are found as by FeatureReader.
+class UNROLL_API SeriesEnds {
+ public:
+  // Reads the last `rows` rows of each id, or fewer if there are fewer, and continues the dates by `steps`. Throws
+  // Error(input_file) when the file is not a table of numbers, has fewer rows and no id column, or has another date
+  // step than the training file. Throws Error(usage) on a missing column.
+  SeriesEnds(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+             std::int64_t rows, std::int64_t steps);
+
+  const std::vector<std::string>& columns() const;  // S names of the series
+  const std::string& date() const;                  // the date column; "" if there is none
+  const std::string& id() const;                    // the id column; "" if there is none
+  const std::vector<std::string>& notes() const;    // findings about the file
+  std::size_t size() const;                         // number of ids, at least 1
+  SeriesEnd at(std::size_t index) const;            // in the order of the file
+
+ private:
+  struct State;
+  HiddenState<State> state_;
+};
 
 // Opens a file; unpacks it if it is compressed with gzip.
 UNROLL_API std::shared_ptr<const Vfs::Reader> open_table(const std::string& path);
