@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compare forecasts of the M1, M3 and Tourism competitions: seasonal naive, statsforecast and unroll.
+"""Compare forecasts of the M1, M3 and Tourism competitions: seasonal naive, statsforecast,
+neuralforecast and unroll.
 
 usage: bench/forecast/data.py FOLDER
        bench/forecast/panels.py FOLDER [--groups m3-monthly,tourism-monthly] [--methods naive,ets,theta,unroll]
@@ -81,10 +82,17 @@ def unroll(panel):
         keys = (f"data.horizon={panel.horizon}", f"data.period={panel.m}", "data.test=0")
         called("new", "forecast", config, "--data", panel.train_path, *(x for key in keys for x in ("--set", key)))
         called("train", config, "--out", run)
-        rows = csv.DictReader(called("predict", run, "--input", panel.train_path).splitlines())
-        forecasts = {}
+        rows = csv.DictReader(called("predict", run, "--input", panel.train_path, "--level", 90).splitlines())
+        forecasts, within = {}, []
         for row in rows:
-            forecasts.setdefault(row["unique_id"], []).append(float(row["y"]))
+            values = forecasts.setdefault(row["unique_id"], [])
+            actual = panel.test[row["unique_id"]][len(values)]
+            values.append(float(row["y"]))
+            if row["y-lo-90"]:
+                within.append(float(row["y-lo-90"]) <= actual <= float(row["y-hi-90"]))
+        if within:
+            print(f"{panel.train_path.stem}: {statistics.fmean(within):.1%} of {len(within)} values lie within the "
+                  "90 % intervals", file=sys.stderr)
         return forecasts
 
 
@@ -95,7 +103,24 @@ def called(*arguments):
     return done.stdout
 
 
-METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll}
+def neuralforecast(model, **more):
+    """A network of neuralforecast with its defaults, trained on all series."""
+    def forecasts(panel):
+        import pandas
+        from neuralforecast import NeuralForecast, models
+        rows = [(name, t, y) for name, x in panel.train.items() for t, y in enumerate(x)]
+        frame = pandas.DataFrame(rows, columns=["unique_id", "ds", "y"])
+        network = getattr(models, model)(h=panel.horizon, enable_progress_bar=False, logger=False,
+                                         enable_checkpointing=False, **more)
+        engine = NeuralForecast(models=[network], freq=1)
+        engine.fit(frame)
+        found = engine.predict()
+        return {name: of[model].tolist() for name, of in found.groupby("unique_id")}
+    return forecasts
+
+
+METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll,
+           "lstm": neuralforecast("LSTM", input_size=-1), "deepar": neuralforecast("DeepAR", input_size=-1)}
 
 
 def cpu_seconds():
@@ -133,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="what data.py wrote")
     parser.add_argument("--groups", default=",".join(data.PANELS))
-    parser.add_argument("--methods", default="naive", help="naive, ets, theta, unroll")
+    parser.add_argument("--methods", default="naive", help=", ".join(METHODS))
     parser.add_argument("--unroll", default="unroll", help="the command")
     parser.add_argument("--check", action="store_true", help="compare naive with the published errors")
     parser.add_argument("--json", help="file for the results")

@@ -12,6 +12,7 @@
 #include "frontends/python/binding/calls.h"
 #include "frontends/python/binding/collected.h"
 #include "frontends/python/binding/errors.h"
+#include "frontends/python/binding/forecast.h"
 #include "frontends/python/binding/interruptible.h"
 #include "frontends/python/binding/loaded_model.h"
 #include "frontends/python/binding/training.h"
@@ -109,6 +110,10 @@ void add_training(nb::module_& module) {
   module.def("_build", [](const std::string& config, bool is_text, const std::vector<std::string>& settings) {
     return build({config, is_text, settings, {}, false, nb::none()});
   }, "config"_a, "is_text"_a, "settings"_a);
+  module.def("_forecast", [](const std::string& config, const std::vector<std::string>& settings,
+                             const std::vector<double>& levels) {
+    return forecast({config, true, settings, {}, false, nb::none()}, levels);
+  }, "config"_a, "settings"_a, "levels"_a);
 }
 
 }  // namespace

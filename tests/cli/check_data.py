@@ -81,7 +81,12 @@ def dates(folder):
           ["column 'when' looks like dates ('Jan-22')", "four digits", 'data.date = "none"'])
     check("weekdays.csv", ["when,sales", *[f"{d},{i % 7}" for i, d in enumerate(day) if d.weekday() < 5]], 0,
           ["falls on a Saturday or Sunday", 'data.date = "none"'])
-    check("newest.csv", ["when,sales", *rows[::-1]], 3, ["newest first", "Reverse the order"])
+    (folder / "newest.csv").write_text("\n".join(["when,sales", *rows[::-1]]) + "\n")
+    ok("new", "forecast", folder / "newest.toml", "--data", folder / "newest.csv", *size)
+    said = ok("train", folder / "newest.toml", "--out", folder / "newest", *SMALL).messages()
+    assert any("newest rows come first" in line for line in said), said
+    newest = ok("predict", folder / "run", "--input", folder / "newest.csv").out
+    assert newest == ok("predict", folder / "run", "--input", folder / "us.csv").out
     check("last.csv", ["sales,year", *[f"{i % 7},{1969 + i / 2}" for i in range(120)]], 3,
           ["the last column, 'year', looks like dates", 'data.column = "sales"'])
     panel = [f"{company},{d:%b %d %Y},{i % 7}" for company in ("A", "B") for i, d in enumerate(day)]

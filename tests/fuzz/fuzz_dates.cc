@@ -3,6 +3,7 @@
 // and a series of any dates is read or refused.
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,8 @@ void check_steps(Timestamp from, Timestamp to) {
   }
 }
 
-std::vector<double> rows_of(RecordFile file, bool hold) {
+// Returns nothing where only a file in memory can be sorted.
+std::optional<std::vector<double>> rows_of(RecordFile file, bool hold) {
   std::vector<double> all;
   SeriesPiece piece;
   try {
@@ -40,6 +42,7 @@ std::vector<double> rows_of(RecordFile file, bool hold) {
     if (rows.size() > 4 * static_cast<std::int64_t>(all.size()) + 20) std::abort();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::input_file && e.kind() != ErrorKind::usage) std::abort();
+    if (!hold && std::string(e.what()).find("data.memory_limit") != std::string::npos) return std::nullopt;
   }
   return all;
 }
@@ -59,6 +62,7 @@ FUZZ_TARGET(dates) {
       last = date.at;
     }
   });
-  if (rows_of(RecordFile(csv, "fuzz"), true) != rows_of(testing::read_in_parts(csv), false)) std::abort();
+  const auto held = rows_of(RecordFile(csv, "fuzz"), true), again = rows_of(testing::read_in_parts(csv), false);
+  if (again && again != held) std::abort();
   return 0;
 }

@@ -279,15 +279,26 @@ TEST_CASE("dates that repeat, go back or are irregular are refused with their li
   CHECK(contains(offsets.error, "same UTC offset"));
 }
 
-TEST_CASE("rows from the newest to the oldest are named as such") {
-  for (const char* cells :
-       {"2024-01-03|2024-01-02|2024-01-01", "12/31/2023|11/30/2023|10/31/2023", "3/1/2024|2/1/2024|1/1/2024",
-        "Jan 3 2024|Jan 2 2024|Jan 1 2024", "2024 Q3|2024 Q2|2024 Q1"}) {
+TEST_CASE("rows from the newest to the oldest are read in reverse order, which is said") {
+  using Case = std::pair<const char*, const char*>;
+  for (const Case& each : {Case{"2024-01-03|2024-01-02|2024-01-01", "2024-01-04"},
+                           Case{"12/31/2023|11/30/2023|10/31/2023", "01/31/2024"},
+                           Case{"13/1/2024|12/1/2024|11/1/2024", "14/1/2024"},
+                           Case{"Jan 3 2024|Jan 2 2024|Jan 1 2024", "Jan 4 2024"},
+                           Case{"2024 Q3|2024 Q2|2024 Q1", "2024 Q4"}}) {
+    const std::string cells = each.first;
     CAPTURE(cells);
     const Found found = found_in(series("date", cells));
-    CHECK(contains(found.error, "line 3, column 1 ('date'): the rows are newest first"));
-    CHECK(contains(found.error, "Reverse the order of the rows"));
+    CHECK(found.error == "");
+    CHECK(found.next == each.second);
+    CHECK(contains(found.notes, "the newest rows come first; they are read in reverse order"));
   }
+  const std::string csv = "date,v\n2024-01-04,4\n2024-01-02,2\n\n2024-01-01,1\n";
+  const SeriesRows rows(RecordFile(csv, "f.csv"), {.columns = {"v"}, .date = {}, .csv = {}}, /*hold=*/true);
+  SeriesPiece piece;
+  rows.read(0, rows.size(), piece);
+  CHECK(piece.levels == std::vector<double>{1, 2, 2, 4});
+  CHECK(contains(found_in("date,v\n2024-01-03,1\n2024-01-01,1\n2024-01-02,1\n").error, "is before the date of line 2"));
 }
 
 TEST_CASE("the form that a model was trained on decides where a file can be read in two ways") {

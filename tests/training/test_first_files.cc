@@ -158,7 +158,7 @@ std::vector<FirstFile> forecast_files() {
   }
   files.push_back({"the date as last column", swapped, true, {"the last column, 'date'", "data.column = \"temp\""}});
   files.push_back({"a text as last column", weather, true, {"'rain' is not a number", "data.columns"}});
-  files.push_back({"newest first", newest, true, {"newest first", "Reverse the order"}});
+  files.push_back({"newest first", newest, false, {}, {"newest rows come first", "read in reverse order"}});
   files.push_back({"business days", business, false, {"Saturday", "data.date = \"none\""}});
   const auto numbers = [](const std::string& header, const std::string& number) {
     std::string text = header + "\n";

@@ -111,7 +111,7 @@ TEST_CASE("faults of ids are named") {
   says("unique_id,y\nA,1\n,2\n", "", "line 3, column 1 ('unique_id'): the name of the series is missing");
   says("a,y\nA,1\nB,2\n", "b", "'b'");
   says("a,y\nA,1\nB,2\n", "y", "column 'y' names the series and cannot be one");
-  says("unique_id,ds,y\nA,2024-01-02,1\nA,2024-01-01,2\n", "", "is before the date of line 2");
+  says("unique_id,ds,y\nA,2024-01-02,1\nA,2024-01-01,2\nA,2024-01-03,2\n", "", "is before the date of line 2");
   says("unique_id,ds,y\nA,2024-01-01,x\n", "", "line 2");
   const SeriesRows rows = rows_of("unique_id,y\nA,1\nB,\nA,2\nC,3\n", true);
   CHECK(rows.segments().size() == 2);

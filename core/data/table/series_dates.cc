@@ -2,7 +2,6 @@
 #include "core/data/table/series_dates.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "core/data/dates/date_words.h"
 #include "core/support/text/in_quotes.h"
@@ -62,10 +61,19 @@ void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std:
   candidates_.push_back(std::move(candidate));
 }
 
+bool SeriesDates::are_newest_first() const {
+  if (candidates_.empty()) return false;
+  const std::vector<DateSequence>& ways = std::ranges::min_element(candidates_, {}, rank)->ways;
+  const auto is_in_order = [](const DateSequence& way) { return !way.misfit() && !way.disorder(); };
+  const auto is_reversed = [](const DateSequence& way) {
+    return !way.misfit() && way.disorder() && way.is_newest_first();
+  };
+  return std::ranges::none_of(ways, is_in_order) && std::ranges::any_of(ways, is_reversed);
+}
+
 void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
   undecided_.clear();
-  // A year column next to dates is a part of them.
-  std::ranges::sort(candidates_, {}, [](const Candidate& c) { return std::tuple(c.is_number, c.column); });
+  std::ranges::sort(candidates_, {}, rank);
   if (!candidates_.empty()) choose_way(reader, file);
   if (candidates_.empty()) {
     if (!none_) std::ranges::move(unread_.date_warnings(reader), std::back_inserter(warnings_));
@@ -92,10 +100,7 @@ void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
   const auto fits = [](const DateSequence& way) { return !way.misfit(); };
   if (!fits(ways[0])) refuse(reader, ways[0], file);
   std::erase_if(ways, [&](const DateSequence& way) { return !fits(way); });
-  if (std::ranges::none_of(ways, &DateSequence::is_regular)) {
-    const auto reversed = std::ranges::find_if(ways, &DateSequence::is_newest_first);
-    refuse(reader, reversed == ways.end() ? ways[0] : *reversed, file);
-  }
+  if (std::ranges::none_of(ways, &DateSequence::is_regular)) refuse(reader, ways[0], file);
   std::erase_if(ways, [](const DateSequence& way) { return !way.is_regular(); });
   if (std::ranges::all_of(ways, [&](const DateSequence& way) { return way.same_as(ways[0]); })) {
     ways.resize(1, ways[0]);
@@ -118,12 +123,8 @@ void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, con
                     std::to_string(dates.size()) + " rows, with a usual distance of " + step_text(dates.step()),
                 "Choose another date column with data.date, or set data.date = \"none\" to ignore dates");
   DateFault fault = dates.misfit() ? *dates.misfit() : *dates.disorder();
-  if (!dates.misfit() && dates.is_newest_first()) {
-    fault.what = "the rows are newest first: " + fault.what;
-    fault.next = "Reverse the order of the rows, so that the oldest date comes first";
-  } else if (!dates.misfit() && dates.has_repeats()) {
+  if (!dates.misfit() && dates.has_repeats())
     fault.next = remedy_of_repeats(reader, fault.line, dates.format().has_time);
-  }
   reader.refuse(fault.line, candidates_[0].column, fault.what, fault.next);
 }
 

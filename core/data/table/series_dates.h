@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/data/dates/date_sequence.h"
@@ -34,6 +35,8 @@ class SeriesDates {
   void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);
   // The next row begins another series.
   void begin_series();
+  // True if the rows of each series are in order, but the newest ones come first. Call after the last row.
+  bool are_newest_first() const;
   // Call after the last row. Throws Error(input_file) on invalid, repeated or unordered dates, and if more dates are
   // missing than present. Throws Error(usage) if a column that the user names is ambiguous.
   void finish(const CsvReader& reader, const std::string& file);
@@ -58,6 +61,8 @@ class SeriesDates {
     bool is_number;
     std::vector<DateSequence> ways;  // possible formats of its first cell; one after finish()
   };
+  // The column with the lowest rank is used. A year column next to dates is a part of them.
+  static std::pair<bool, std::size_t> rank(const Candidate& c) { return {c.is_number, c.column}; }
   const DateSequence& dates() const { return candidates_[0].ways[0]; }
   void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
   void choose_way(const CsvReader& reader, const std::string& file);

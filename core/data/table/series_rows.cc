@@ -50,12 +50,14 @@ void SeriesPiece::interpolate(std::int64_t until) {
 
 SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
     : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
-  GroupedRows rows(file_, format_.csv);
+  SortedRows rows(file_, format_.csv);
   find_dates(rows);
   if (rows.is_reordered() && !hold_)
     throw Error(ErrorKind::usage, file_.name(),
-                "the rows of a series are not together, and the file is larger than data.memory_limit",
-                "Sort it by '" + id_column() + "', or raise data.memory_limit");
+                is_reversed_ ? "the rows are newest first, and the file is larger than data.memory_limit"
+                             : "the rows of a series are not together, and the file is larger than data.memory_limit",
+                "Sort it" + (id_column_ ? " by '" + id_column() + "'" : std::string()) +
+                    " with the oldest rows first, or raise data.memory_limit");
   reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
   read_rows(rows);
   if (hold_) file_ = RecordFile(std::string_view(), file_.name());
@@ -143,8 +145,8 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
 }
 
 // A first pass, because row numbers depend on the step of all dates. It assumes that the rows of each id are together,
-// and runs again if they are not.
-void SeriesRows::find_dates(GroupedRows& rows) {
+// the oldest first. If they are not, they are sorted and read again.
+void SeriesRows::find_dates(SortedRows& rows) {
   std::unordered_set<std::string> ids;
   std::string id;
   bool together = true;
@@ -158,8 +160,10 @@ void SeriesRows::find_dates(GroupedRows& rows) {
     if (together && dates_->wants_rows()) dates_->see(reader_, cells, line.number);
   });
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
-  if (!together) {
-    rows.group(*id_column_);
+  const bool newest_first = together && !is_reversed_ && dates_->are_newest_first();
+  if (!together || newest_first) {
+    is_reversed_ = newest_first;
+    rows.sort(id_column_, is_reversed_);
     dates_.reset();
     reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
     return find_dates(rows);
@@ -181,7 +185,7 @@ void SeriesRows::read_values(const Line& line, std::span<const std::string> cell
   }
 }
 
-void SeriesRows::read_rows(const GroupedRows& rows) {
+void SeriesRows::read_rows(const SortedRows& rows) {
   const std::vector<double> gap(n_series(), k_gap);
   std::vector<double> last, now(gap), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
@@ -266,6 +270,7 @@ std::vector<std::string> SeriesRows::notes() const {
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
+  if (is_reversed_) notes.push_back(file_.name() + ": the newest rows come first; they are read in reverse order");
   if (n_empty_ > 0)
     notes.push_back(file_.name() + ": " + counted(n_empty_, "series") + " without values: not used");
   if (n_missing_ > 0)

@@ -11,7 +11,7 @@
 
 #include "core/data/batch/records.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/grouped_rows.h"
+#include "core/data/table/sorted_rows.h"
 #include "core/data/table/runs.h"
 #include "core/data/table/series_dates.h"
 
@@ -101,10 +101,10 @@ class SeriesRows {
   void read_window(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
 
  private:
-  void find_dates(GroupedRows& rows);
+  void find_dates(SortedRows& rows);
   void find_columns(std::span<const std::string> cells);
   void find_id();
-  void read_rows(const GroupedRows& rows);
+  void read_rows(const SortedRows& rows);
   void read_values(const Line& line, std::span<const std::string> cells, std::span<double> values);
   void add_row(std::span<const double> values, std::vector<double>& last);
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
@@ -115,6 +115,7 @@ class SeriesRows {
   CsvReader reader_;
   std::vector<std::size_t> columns_;
   std::optional<std::size_t> id_column_;
+  bool is_reversed_ = false;  // true: the newest rows come first
   bool finds_id_ = false;  // true: no id column is named, and there is one with a usual name
   bool takes_last_ = false;  // true: no column is named, so the series is the last one
   std::optional<SeriesDates> dates_;

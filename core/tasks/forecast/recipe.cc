@@ -58,7 +58,7 @@ std::int64_t least_values(const ForecastOptions& o, bool is_common) {
 class Decision {
  public:
   Decision(const ForecastOptions& options, const SeriesRows& rows, std::int64_t room)
-      : recipe_{options, {}, {}, {}}, o_(recipe_.options), rows_(rows), room_(room),
+      : recipe_{options, ForecastShape(), {}, {}}, o_(recipe_.options), rows_(rows), room_(room),
         is_common_(rows.id_column() != "none") {}
 
   ForecastRecipe decide() {

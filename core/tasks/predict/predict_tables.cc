@@ -19,6 +19,9 @@ namespace unroll {
 
 namespace {
 
+// Larger files must be sorted: by id, with the oldest rows first.
+constexpr std::size_t k_most_held = std::size_t{1} << 30;
+
 RecordFile in_pieces(std::shared_ptr<const Vfs::Reader> file, const std::string& name) {
   constexpr std::size_t k_no_text = 1;  // keep no text in memory
   return {std::move(file), name, k_no_text};
@@ -85,10 +88,10 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
 }
 
 struct SeriesEnds::State {
-  State(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
+  State(const Metadata& metadata, const std::shared_ptr<const Vfs::Reader>& file, const std::string& name,
         std::int64_t n_rows, std::int64_t n_steps)
-      : all(in_pieces(std::move(file), name), series_format(metadata), /*hold=*/metadata.contains("id")),
-        rows(n_rows), steps(n_steps),
+      : all(in_pieces(file, name), series_format(metadata), /*hold=*/file->size() <= k_most_held), rows(n_rows),
+        steps(n_steps),
         interpolates(metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") {
     const bool has_ids = all.id_column() != "none", has_names = !all.reader().header().empty();
     if (!has_ids && all.size() < rows)

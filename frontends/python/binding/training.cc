@@ -3,44 +3,15 @@
 
 #include <utility>
 
-#include "frontends/config/run/job.h"
 #include "frontends/config/run/resume.h"
 #include "frontends/config/run/run_folder.h"
 #include "frontends/config/run/split_size.h"
 #include "frontends/python/binding/listener.h"
+#include "frontends/python/binding/training_parts.h"
 
 namespace unroll::python {
 
 namespace {
-
-cli::Config config_of(const TrainRequest& request) {
-  cli::ConfigArguments arguments;
-  arguments.settings = request.settings;
-  if (!request.is_text) {
-    cli::Config config = cli::load_config(arguments, request.config);
-    cli::make_data_path_absolute(config, request.config);
-    return config;
-  }
-  cli::Config config;
-  config.apply_toml(request.config, "config");
-  for (const std::string& setting : request.settings) config.apply_setting(setting);
-  cli::make_data_path_absolute(config, "config");
-  return config;
-}
-
-struct Parts {
-  cli::Config config;
-  TrainerOptions options;
-  std::shared_ptr<const Task> task;
-  std::unique_ptr<Backend> backend;
-
-  explicit Parts(const TrainRequest& request)
-      : config(config_of(request)), options(cli::trainer_options(config)), task(cli::make_task(config, "")),
-        backend(cli::open_backend(config)) {}
-  LoadedModel model(TensorFile file) const {
-    return LoadedModel(std::move(file), config.text("run.backend"), static_cast<int>(config.integer("run.threads")));
-  }
-};
 
 FinishedRun train_with(const TrainRequest& request, Listener& listener) {
   Parts parts(request);

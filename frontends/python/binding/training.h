@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frontends/python/binding/loaded_model.h"
+#include "frontends/python/binding/training_parts.h"
 #include "unroll/train/trainer.h"
 
 namespace unroll::python {
@@ -25,15 +26,6 @@ struct PythonRun {
   explicit PythonRun(FinishedRun run) : result(std::move(run.result)), model(nanobind::cast(std::move(run.model))) {}
 };
 
-struct TrainRequest {
-  std::string config;  // the path of a file, or TOML text
-  bool is_text = false;
-  std::vector<std::string> settings;  // "section.key=value"
-  std::string folder;                 // of the run; empty: no files
-  bool resume = false;
-  // Called with a dict for each report; returning False stops the run. None: not called.
-  nanobind::object on_report;
-};
 // Ctrl-C ends the run after its update and saves; then KeyboardInterrupt is raised, whose attribute `run` is the run.
 PythonRun train(const TrainRequest& request);
 // Returns the model of a config with its initial parameters. Reads the data, which determine sizes and vocabularies.

@@ -7,17 +7,20 @@
     model.run({"x": x})                               # arrays by name, whole sequences
     stream = model.stream()
     y = stream.step(x)                                # step by step, with carried state
+    unroll.forecast(frame, horizon=12)                # the next values of each series of a table
 
 unroll.layers builds networks out of layer functions, and trains them.
 """
 from . import _arguments, _core, layers
+from .forecasts import forecast
 from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
                     NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
                     UnsupportedError, UsageError, __version__)
 
 __all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "InputFileError", "InternalError",
            "Model", "NumericError", "OutOfMemoryError", "PeerError", "Run", "ShapeError", "StorageError", "Stream",
-           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "layers", "load", "train"]
+           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "forecast", "layers", "load",
+           "train"]
 
 
 def load(path, backend="cpu", threads=0):

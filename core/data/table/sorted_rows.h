@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a table, in the order of the file or grouped by the cells of a column.
+// The rows of a table, in the order of the file or sorted.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace unroll {
 
-class GroupedRows {
+class SortedRows {
  public:
-  GroupedRows(RecordFile file, const CsvFormat& format);
-  // Groups the rows by the cells of this column, in the order of their first rows.
-  void group(std::size_t column);
+  SortedRows(RecordFile file, const CsvFormat& format);
+  // Sorts the rows by the cells of this column, if any, in the order in which the cells first occur. Rows of equal
+  // cells keep their order, or reverse it.
+  void sort(std::optional<std::size_t> column, bool reversed);
   bool is_reordered() const { return !order_.empty(); }  // false: the file has this order
 
   using Take = std::function<void(const Line& line, std::span<const std::string> cells)>;
@@ -26,9 +27,10 @@ class GroupedRows {
   void for_each(CsvReader& reader, const Take& take) const;
 
  private:
-  RecordFile file_;  // a record is a row, if rows are reordered
+  RecordFile file_;
+  std::optional<RecordFile> records_;  // a record is a row
   CsvFormat format_;
-  std::vector<std::uint32_t> order_;         // of the records: first the header, if there is one
+  std::vector<std::uint32_t> order_;         // of the records, first the header, if there is one
   std::vector<std::uint32_t> line_numbers_;  // by record
 };
 

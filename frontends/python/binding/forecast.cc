@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/python/binding/forecast.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "core/support/text/counted.h"
+#include "core/support/text/exact_text.h"
+#include "frontends/python/binding/arrays.h"
+#include "frontends/python/binding/listener.h"
+#include "frontends/python/binding/training_parts.h"
+#include "unroll/tasks/backtest.h"
+#include "unroll/tasks/predict_tables.h"
+
+namespace unroll::python {
+
+namespace {
+
+struct ForecastTable {
+  std::string id, date;
+  std::vector<std::string> ids, dates, series, notes;
+  std::vector<double> values;
+  std::int64_t width = 0;
+};
+
+void add_rows(const SeriesEnd& end, const Forecaster::Values& forecast, const ForecastIntervals* intervals,
+              std::span<const double> levels, ForecastTable& table) {
+  const std::size_t S = table.series.size();
+  for (std::size_t i = 0; i < end.next.size(); ++i) {
+    table.ids.push_back(end.id);
+    table.dates.push_back(end.next[i]);
+    for (std::size_t s = 0; s < S; ++s) {
+      const double value = forecast[i * S + s];
+      table.values.push_back(value);
+      for (const double level : levels) {
+        const double half = intervals->half_width(level, static_cast<std::int64_t>(i), s, end.values);
+        for (const double sign : {-1.0, 1.0})
+          table.values.push_back(std::isinf(half) ? std::numeric_limits<double>::quiet_NaN() : value + sign * half);
+      }
+    }
+  }
+}
+
+ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>& levels, Listener& listener) {
+  constexpr std::size_t k_together = 256;
+  Parts parts(request);
+  parts.options.warn = [&](const std::string& text) { listener.warn(text); };
+  Trainer trainer(parts.task, *parts.backend, parts.options);
+  listener.fit(trainer);
+  const Metadata metadata = parts.task->metadata();
+  Forecaster forecaster(metadata, trainer.parameters(), *parts.backend);
+  std::optional<ForecastIntervals> intervals;
+  if (!levels.empty()) intervals.emplace(*parts.task, forecaster);
+  for (const double level : levels)
+    if (intervals->n_errors() < ForecastIntervals::least_errors(level))
+      listener.warn("no interval at " + short_text(100 * level, 6) + " %: the validation set has " +
+                    counted(intervals->n_errors(), "window") + ", and " +
+                    std::to_string(ForecastIntervals::least_errors(level)) +
+                    " are needed. Raise data.validation or lower the horizon");
+  const std::string path = parts.config.text("data.path");
+  const SeriesEnds ends(metadata, open_table(path), path, forecaster.history(), forecaster.horizon());
+  ForecastTable table{ends.id(), ends.date(), {}, {}, ends.columns(), parts.task->notes(), {}, 0};
+  table.width = std::ssize(table.series) * (1 + 2 * std::ssize(levels));
+  for (std::size_t begin = 0; begin < ends.size(); begin += k_together) {
+    std::vector<SeriesEnd> some;
+    std::vector<Forecaster::Values> histories;
+    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i)
+      histories.push_back(some.emplace_back(ends.at(i)).values);
+    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      add_rows(some[i], forecasts[i], intervals ? &*intervals : nullptr, levels, table);
+  }
+  return table;
+}
+
+}  // namespace
+
+nanobind::dict forecast(const TrainRequest& request, const std::vector<double>& levels) {
+  Listener listener(request.on_report);
+  const ForecastTable table = listener.run([&] { return forecast_of(request, levels, listener); });
+  nanobind::dict columns;
+  columns["id"] = table.id;
+  columns["date"] = table.date;
+  columns["ids"] = table.ids;
+  columns["dates"] = table.dates;
+  columns["series"] = table.series;
+  columns["notes"] = table.notes;
+  columns["values"] = array_of(Tensor::from<double>({std::ssize(table.dates), table.width}, table.values));
+  return columns;
+}
+
+}  // namespace unroll::python

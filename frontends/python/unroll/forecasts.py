@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forecasts of data frames."""
+import csv
+import os
+import tempfile
+from collections.abc import Mapping
+
+import numpy as np
+
+from . import _arguments, _core
+from ._arguments import require
+
+
+def forecast(frame, horizon, *, id="", date="", columns=None, level=(), settings=None):
+    """Train a model on the series of a table and return their next values, as a table of the same kind.
+
+    frame       a DataFrame of pandas or Polars, a Table of Arrow, or a dict of columns. In long format (one series
+                below the other) a column names the series of each row. A Series or array of one dimension is one
+                series.
+    horizon     number of values to forecast
+    id          the column that names the series of each row; "": unique_id, item_id or series_id, if there is one
+    date        the column of the dates; "": the first one that begins with a date; "none": rows are one step apart
+    columns     the columns to forecast; None: the last one
+    level       percentages of prediction intervals: 80 adds the columns "y-lo-80" and "y-hi-80"
+    settings    keys of the config, such as {"data.period": 12, "train.max_updates": 1000}
+
+    All rows are known to the model: data.validation of them decide its last update, and there is no test set. To
+    measure forecasts, use unroll.train and the command `unroll eval`.
+    """
+    require(isinstance(horizon, (int, np.integer)) and horizon > 0, "unroll.forecast: horizon", "a number above 0",
+            horizon)
+    levels = [level] if isinstance(level, (int, float)) else list(level)
+    for one in levels:
+        require(isinstance(one, (int, float)) and 0 < one < 100, "unroll.forecast: level",
+                "percentages between 0 and 100", one)
+    table = _Table(frame)
+    data = {"horizon": int(horizon), "id": id, "date": date, "test": 0}
+    if columns is not None:
+        data["columns"] = [columns] if isinstance(columns, str) else list(columns)
+    with tempfile.TemporaryDirectory() as folder:
+        data["path"] = os.path.join(folder, "frame.csv")
+        table.write(data["path"])
+        text = '[task]\nkind = "forecast"\n[data]\n'
+        text += "".join(f"{key} = {_arguments.value_text(key, value)}\n" for key, value in data.items())
+        found = _core._forecast(text, _arguments.settings(settings), [one / 100 for one in levels])
+    return table.like(_columns(found, levels), [found["id"], found["date"]])
+
+
+def _columns(found, levels):
+    """Columns by name: the id, the date or step, and each series with its intervals."""
+    all = {found["id"]: found["ids"]} if found["id"] else {}
+    if found["date"]:
+        all[found["date"]] = found["dates"]
+    else:
+        all["step"] = [int(step) for step in found["dates"]]
+    names = [name + of for name in found["series"]
+             for of in ("", *(f"-{side}-{level:g}" for level in levels for side in ("lo", "hi")))]
+    return all | dict(zip(names, found["values"].T))
+
+
+class _Table:
+    """A table of any library, which is written as CSV, and answers of its kind."""
+
+    def __init__(self, frame):
+        self.kind = type(frame).__module__.split(".")[0]
+        self.is_one = getattr(frame, "ndim", 2) == 1 or (self.kind == "builtins" and isinstance(frame, (list, tuple)))
+        self.frame = frame
+        if self.kind == "pandas":
+            self.frame = frame.to_frame(frame.name or "value") if self.is_one else frame
+            if self.frame.index.name or self.frame.index.dtype.kind == "M":
+                self.frame = self.frame.rename_axis(self.frame.index.name or "date").reset_index()
+        elif self.is_one:
+            self.frame = {"value": list(frame)}
+        require(hasattr(self.frame, "columns") or isinstance(self.frame, Mapping), "unroll.forecast: frame",
+                "a table of pandas, Polars or Arrow, a dict of columns, or one series", frame)
+
+    def write(self, path):
+        if self.kind == "pandas":
+            self.frame.to_csv(path, index=False)
+        elif self.kind == "polars":
+            self.frame.write_csv(path)
+        elif self.kind == "pyarrow":
+            import pyarrow.csv
+            pyarrow.csv.write_csv(self.frame, path)
+        else:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                rows = csv.writer(file)
+                rows.writerow(self.frame)
+                rows.writerows(zip(*self.frame.values(), strict=True))
+
+    def like(self, columns, keys):
+        """The answer. The columns `keys` have the types of those in the frame."""
+        keys = [key for key in keys if key in self.frame] if self.kind == "pandas" else keys
+        if self.kind == "pandas":
+            import pandas
+            answer = pandas.DataFrame(columns)
+            for key in keys:
+                is_date = self.frame[key].dtype.kind == "M"
+                values = pandas.to_datetime(answer[key]) if is_date else answer[key]
+                answer[key] = values.astype(self.frame[key].dtype)
+            return answer
+        if self.kind == "polars":
+            import polars
+            answer = polars.DataFrame(columns)
+            return answer.with_columns(self._cast(answer[name], self.frame[name].dtype)
+                                       for name in keys if name)
+        if self.kind == "pyarrow":
+            import pyarrow
+            return pyarrow.table(columns)
+        if not self.is_one:
+            return {name: np.asarray(values).tolist() for name, values in columns.items()}
+        values = np.array([columns[name] for name in list(columns)[1:]]).T
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    @staticmethod
+    def _cast(texts, dtype):
+        import polars
+        if dtype == polars.Date:
+            return texts.str.to_date()
+        return texts.str.to_datetime().cast(dtype) if isinstance(dtype, polars.Datetime) else texts.cast(dtype)
