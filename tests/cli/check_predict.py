@@ -261,6 +261,9 @@ def intervals_are_errors_of_validation(folder, run, series, level):
     assert row["sales-lo-80"] < row["sales"] < row["sales-hi-80"] and row["sales-hi-99"] is None, row
     for wrong in ("0", "100", "80,x", "-5"):
         refused(2, *command, f"--level={wrong}", says=["between 0 and 100"])
+    ok(*command, "--level", "80,99", "--svg", folder / "levels.svg")
+    picture = (folder / "levels.svg").read_text()
+    assert picture.count(">80 %<") == 1 and picture.count("dashed") >= 2, "bounds of 80 %, named once"
     refused(2, *command, "--level", 80, "--horizon", 8, says=["3 steps", "data.horizon"])
 
 

@@ -158,18 +158,28 @@ std::vector<Panel> forecast_panels(const ForecastExample& example) {
 }
 
 std::vector<Panel> end_panels(const std::vector<std::string>& columns, const SeriesEnd& end,
-                              const std::vector<double>& predicted) {
+                              const std::vector<double>& predicted, const std::vector<ForecastBounds>& bounds) {
   std::vector<Panel> panels;
   const std::size_t S = columns.size(), n = end.values.size() / S;
   for (std::size_t s = 0; s < std::min(S, k_most_series); ++s) {
     Curve observed, model;
     for (std::size_t i = 0; i < n; ++i) observed.emplace_back(static_cast<double>(i), end.values[i * S + s]);
-    for (std::size_t i = 0; i < predicted.size() / S; ++i)
-      model.emplace_back(static_cast<double>(n + i), predicted[i * S + s]);
+    const auto add = [&](const std::vector<double>& values, Curve& curve) {
+      for (std::size_t i = 0; i < values.size() / S; ++i)
+        curve.emplace_back(static_cast<double>(n + i), values[i * S + s]);
+    };
+    add(predicted, model);
+    std::vector<ChartLine> lines{{"Observed", k_ink, false, observed}, {"Model", 0, false, model}};
+    int color = 1;
+    for (const ForecastBounds& of_level : bounds) {
+      if (std::ranges::all_of(of_level.low, [](double bound) { return std::isnan(bound); })) continue;
+      add(of_level.low, lines.emplace_back(ChartLine{of_level.name, color, true, {}}).points);
+      add(of_level.high, lines.emplace_back(ChartLine{of_level.name, color, true, {}, /*in_legend=*/false}).points);
+      ++color;
+    }
     const std::string series = end.id.empty() ? columns[s] : S == 1 ? end.id : end.id + ", " + columns[s];
-    panels.push_back(series_chart(series_title("Forecast", series),
-                                  {{"Observed", k_ink, false, observed}, {"Model", 0, false, model}}, series,
-                                  end.at, {static_cast<double>(n) - 0.5}));
+    panels.push_back(series_chart(series_title("Forecast", series), std::move(lines), series, end.at,
+                                  {static_cast<double>(n) - 0.5}));
   }
   if (S > k_most_series) panels.back().note = fmt::format("The first {} of {} series.", k_most_series, S);
   return panels;

@@ -14,9 +14,14 @@ namespace unroll::cli {
 
 // The complete example; and its last windows, enlarged, with the baselines.
 std::vector<Panel> forecast_panels(const ForecastExample& example);
-// For each series its end and the predicted continuation; only the first ones of many series.
+// Bounds of a forecast: [steps, S], NaN where there are none.
+struct ForecastBounds {
+  std::string name;  // "80 %"
+  std::vector<double> low, high;
+};
+// For each series its end and the predicted continuation with its bounds; only the first ones of many series.
 std::vector<Panel> end_panels(const std::vector<std::string>& columns, const SeriesEnd& end,
-                              const std::vector<double>& predicted);
+                              const std::vector<double>& predicted, const std::vector<ForecastBounds>& bounds);
 // If there are too many labels to draw, the most frequent ones; the note says so.
 Panel confusion_panel(const Confusion& confusion, const std::string& title);
 Panel attention_panel(WrittenAttention attention, const std::string& title);  // each target token with its p_gen

@@ -68,15 +68,24 @@ class PredictionIntervals {
     for (const Level& level : levels_)
       for (const char* side : {"lo", "hi"}) columns.push_back(fmt::format("{}-{}-{}", series, side, level.text));
   }
-  // Without enough errors the cells are empty. `history` [rows, S] precedes the forecast.
-  void add_cells(std::vector<std::string>& cells, double value, std::int64_t ahead, std::size_t series,
-                 std::span<const double> history) const {
+  // Bounds of the forecast `values` [steps, S] after `history` [rows, S], by level. NaN without enough errors.
+  std::vector<ForecastBounds> bounds_of(std::span<const double> values, std::span<const double> history,
+                                        std::size_t n_series) const {
+    constexpr double k_precision = 1e-6;  // of the width
+    std::vector<ForecastBounds> all;
     for (const Level& level : levels_) {
-      const double half = found_->half_width(level.share, ahead, series, history);
-      constexpr double k_precision = 1e-6;  // of the width
-      for (const double sign : {-1.0, 1.0})
-        cells.push_back(std::isinf(half) ? "" : value_cell(shortest_near(value + sign * half, k_precision * half)));
+      ForecastBounds& bounds = all.emplace_back(ForecastBounds{level.text + " %", {}, {}});
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double half = found_->half_width(level.share, static_cast<std::int64_t>(i / n_series), i % n_series,
+                                               history);
+        const auto bound = [&](double side) {
+          return std::isinf(half) ? std::nan("") : shortest_near(values[i] + side * half, k_precision * half);
+        };
+        bounds.low.push_back(bound(-1));
+        bounds.high.push_back(bound(1));
+      }
     }
+    return all;
   }
 
  private:
@@ -101,7 +110,7 @@ class PredictionIntervals {
 class ForecastRows {
  public:
   ForecastRows(RowWriter& writer, const SeriesEnds& ends, const PredictionIntervals& intervals)
-      : writer_(writer), ends_(ends), intervals_(intervals) {
+      : writer_(writer), ends_(ends) {
     if (!ends.id().empty()) columns_.push_back(ends.id());
     columns_.push_back(ends.date().empty() ? "step" : ends.date());
     for (const std::string& series : ends.columns()) {
@@ -112,7 +121,7 @@ class ForecastRows {
   }
 
   // Without values if the model's output is not finite.
-  void write(const SeriesEnd& end, const Result<Forecaster::Values>& found) {
+  void write(const SeriesEnd& end, const Result<Forecaster::Values>& found, std::span<const ForecastBounds> bounds) {
     const std::size_t S = ends_.columns().size();
     for (std::size_t i = 0; i < end.next.size(); ++i) {
       std::vector<std::string> cells;
@@ -122,8 +131,11 @@ class ForecastRows {
       cells.push_back(end.next[i]);
       const std::size_t n_names = cells.size();
       for (std::size_t s = 0; s < S && found; ++s) {
-        cells.push_back(value_cell((*found)[i * S + s]));
-        intervals_.add_cells(cells, (*found)[i * S + s], static_cast<std::int64_t>(i), s, end.values);
+        const std::size_t k = i * S + s;
+        cells.push_back(value_cell((*found)[k]));
+        for (const ForecastBounds& of_level : bounds)
+          for (const double bound : {of_level.low[k], of_level.high[k]})
+            cells.push_back(std::isnan(bound) ? "" : value_cell(bound));
       }
       cells.resize(columns_.size());
       for (std::size_t c = n_names; c < columns_.size(); ++c)
@@ -137,7 +149,6 @@ class ForecastRows {
  private:
   RowWriter& writer_;
   const SeriesEnds& ends_;
-  const PredictionIntervals& intervals_;
   std::vector<std::string> columns_;
 };
 
@@ -180,10 +191,13 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
       histories.push_back(some.emplace_back(ends.at(i)).values);
     const std::vector<Result<Forecaster::Values>> found = forecasts_of(forecaster, histories, steps);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      rows.write(some[i], found[i]);
+      std::vector<ForecastBounds> bounds;
+      if (found[i]) bounds = intervals.bounds_of(*found[i], some[i].values, ends.columns().size());
+      rows.write(some[i], found[i], bounds);
       if (!found[i] && !answer.failure) answer.failure = found[i].error();
       if (!found[i] || options.svg.empty() || begin + i >= k_drawn) continue;
-      for (Panel& panel : end_panels(ends.columns(), some[i], *found[i])) answer.panels.push_back(std::move(panel));
+      for (Panel& panel : end_panels(ends.columns(), some[i], *found[i], bounds))
+        answer.panels.push_back(std::move(panel));
     }
   }
   if (!answer.panels.empty() && ends.size() > k_drawn)
