@@ -120,7 +120,8 @@ def neuralforecast(model, **more):
 
 
 METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll,
-           "lstm": neuralforecast("LSTM", input_size=-1), "deepar": neuralforecast("DeepAR", input_size=-1)}
+           "lstm": neuralforecast("LSTM", input_size=-1, start_padding_enabled=True),
+           "deepar": neuralforecast("DeepAR", input_size=-1, start_padding_enabled=True)}
 
 
 def cpu_seconds():
