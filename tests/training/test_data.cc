@@ -216,7 +216,7 @@ TEST_CASE("rising numbers are kept as runs and found by their index") {
     for (std::int64_t n = 2, i = 0; i < 200; n += i % 17 == 0 ? step + 4 : step, ++i) {
       runs.add(n);
       numbers.push_back(n);
-      CHECK(runs.last() == n);
+      CHECK(runs[runs.size() - 1] == n);
     }
     REQUIRE(runs.size() == 200);
     for (std::size_t i = 0; i < numbers.size(); ++i) CHECK(runs[static_cast<std::int64_t>(i)] == numbers[i]);

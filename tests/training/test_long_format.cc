@@ -80,6 +80,7 @@ TEST_CASE("rows of an id are a table of their own, with dates and gaps of their 
   for (const bool hold : {true, false}) CHECK(text_of(rows_of(together, hold)) == wanted);
   const std::string mixed = header + a[0] + b[0] + b[1] + a[1] + b[2] + a[2] + "\n" + b[3];
   CHECK(text_of(rows_of(mixed, true)) == wanted);
+  CHECK(mentions(rows_of(mixed, true).notes()[2], "the rows of a series are not together; they are sorted by series"));
   CHECK(refusal([&] { rows_of(mixed, false); }).find("Sort it by 'unique_id'") != std::string::npos);
   const SeriesRows rows = rows_of(together, true);
   CHECK(mentions(rows.notes()[0], "2 series, named in 'unique_id' (data.id = \"none\" reads one)"));
@@ -115,7 +116,7 @@ TEST_CASE("faults of ids are named") {
   says("unique_id,ds,y\nA,2024-01-01,x\n", "", "line 2");
   const SeriesRows rows = rows_of("unique_id,y\nA,1\nB,\nA,2\nC,3\n", true);
   CHECK(rows.segments().size() == 2);
-  CHECK(mentions(rows.notes()[1], "1 series without values: not used"));
+  CHECK(mentions(rows.notes()[2], "1 series without values: not used"));
   CHECK(rows_of("unique_id,y\n1,1\n1,2\n2,3\n", true, "none").segments().size() == 1);
 }
 
@@ -213,6 +214,14 @@ TEST_CASE("each id of a file is continued by its own dates, and a short one as i
   const std::vector<Forecaster::Values> both{{5, 6}, {5, 5, 5, 5, 5, 5, 5, 5, 6}};
   const auto forecasts = forecaster.predict(both);
   CHECK(forecasts[0] == forecasts[1]);
+}
+
+TEST_CASE("a series without validation and test rows is counted") {
+  std::string csv = four_series();
+  for (int t = 0; t < 5; ++t) csv += "tiny," + std::to_string(t) + "," + std::to_string(t) + "\n";
+  std::string notes;
+  for (const std::string& note : make_forecast(small_forecast(), csv, "f.csv")->notes()) notes += note + "\n";
+  CHECK(mentions(notes, "f.csv: 1 series is too short for validation and test rows"));
 }
 
 TEST_CASE("a constant series is named, and so is a scale that cannot fit all series") {

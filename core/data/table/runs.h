@@ -15,7 +15,6 @@ class Runs {
   std::int64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::int64_t operator[](std::int64_t index) const;
-  std::int64_t last() const { return (*this)[size_ - 1]; }
   template <class F>
   void for_each(const F& see) const {
     for_each_between(INT64_MIN, INT64_MAX, see);

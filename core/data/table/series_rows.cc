@@ -162,6 +162,7 @@ void SeriesRows::find_dates(SortedRows& rows) {
   if (!dates_) throw Error(ErrorKind::input_file, file_.name(), "has no data rows");
   const bool newest_first = together && !is_reversed_ && dates_->are_newest_first();
   if (!together || newest_first) {
+    is_grouped_ = is_grouped_ || !together;
     is_reversed_ = newest_first;
     rows.sort(id_column_, is_reversed_);
     dates_.reset();
@@ -270,6 +271,7 @@ std::vector<std::string> SeriesRows::notes() const {
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");
+  if (is_grouped_) notes.push_back(file_.name() + ": the rows of a series are not together; they are sorted by series");
   if (is_reversed_) notes.push_back(file_.name() + ": the newest rows come first; they are read in reverse order");
   if (n_empty_ > 0)
     notes.push_back(file_.name() + ": " + counted(n_empty_, "series") + " without values: not used");

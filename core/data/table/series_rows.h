@@ -11,9 +11,9 @@
 
 #include "core/data/batch/records.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/sorted_rows.h"
 #include "core/data/table/runs.h"
 #include "core/data/table/series_dates.h"
+#include "core/data/table/sorted_rows.h"
 
 namespace unroll {
 
@@ -115,8 +115,9 @@ class SeriesRows {
   CsvReader reader_;
   std::vector<std::size_t> columns_;
   std::optional<std::size_t> id_column_;
-  bool is_reversed_ = false;  // true: the newest rows come first
-  bool finds_id_ = false;  // true: no id column is named, and there is one with a usual name
+  bool is_grouped_ = false;   // true: the rows of an id are not together in the file
+  bool is_reversed_ = false;  // true: the newest rows come first in the file
+  bool finds_id_ = false;     // true: no id column is named, and there is one with a usual name
   bool takes_last_ = false;  // true: no column is named, so the series is the last one
   std::optional<SeriesDates> dates_;
   std::int64_t n_ = 0, n_lines_ = 0, n_missing_ = 0;

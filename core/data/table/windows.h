@@ -35,7 +35,7 @@ class LeastSquares {
   LeastSquares(std::int64_t inputs, std::int64_t targets);
   void learn(std::span<const double> inputs, std::span<const double> targets, double weight = 1);
   double weight_sum() const { return weight_sum_; }  // of learned examples
-  double largest_square() const;                 // of the diagonal of the normal equations
+  double largest_square() const;                     // of the diagonal of the normal equations
   // Adds `ridge` to the diagonal of the normal equations (Hoerl & Kennard 1970). It must keep them positive definite.
   void solve(double ridge);
   // Valid after solve():
@@ -45,7 +45,7 @@ class LeastSquares {
 
  private:
   std::size_t n_, targets_;        // n_: inputs and the intercept
-  double weight_sum_ = 0;
+  double weight_sum_ = 0;          // of learned examples
   std::vector<double> squares_;    // [n_, n_] normal equations, the lower triangle
   std::vector<double> row_;        // [n_] 1 and the inputs
   std::vector<double> solution_;   // [n_, targets] right-hand sides, until solved

@@ -12,6 +12,9 @@ namespace unroll {
 
 ForecastWindows::ForecastWindows(SeriesOfSplits rows, const ForecastRecipe& recipe, const std::string& name)
     : rows_(std::move(rows)), splits_(recipe.splits) {
+  const bool has_share = recipe.options.test.share > 0 || recipe.options.validation.share > 0;
+  const auto is_unsplit = [](const SegmentSplit& s) { return s.validation == s.end; };
+  if (has_share) n_unsplit_ = std::ranges::count_if(splits_, is_unsplit);
   const std::vector<double> trained = seasonal_errors(*rows_[0], splits_, recipe.options.period);
   for (std::size_t split = 0; split < rows_.size(); ++split) {
     seasonal_[split] = seasonal_of(split, trained, recipe.options.period);
@@ -96,6 +99,8 @@ std::vector<std::string> ForecastWindows::notes() const {
   std::vector<std::string> all;
   if (rows_[0]->id_column() == "none") return all;
   const std::string of = rows_[0]->reader().name() + ": ";
+  if (n_unsplit_ > 0)
+    all.push_back(of + counted_are(n_unsplit_, "series") + " too short for validation and test rows");
   if (n_short_ > 0)
     all.push_back(of + counted_are(n_short_, "series") + " too short for a training window: forecast, not trained on");
   if (n_without_unit_ > 0)

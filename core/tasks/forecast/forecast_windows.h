@@ -38,7 +38,7 @@ class ForecastWindows {
 
   SeriesOfSplits rows_;
   std::vector<SegmentSplit> splits_;
-  std::int64_t n_without_unit_ = 0, n_short_ = 0;  // segments of the training file
+  std::int64_t n_without_unit_ = 0, n_short_ = 0, n_unsplit_ = 0;  // segments of the training file
   PerSplit<std::int64_t> sizes_{};
   PerSplit<Runs> targets_;
   Runs all_training_;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forecasts of data frames."""
 import csv
+import logging
 import os
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ def forecast(frame, horizon, *, id="", date="", columns=None, level=(), settings
     level       percentages of prediction intervals: 80 adds the columns "y-lo-80" and "y-hi-80"
     settings    keys of the config, such as {"data.period": 12, "train.max_updates": 1000}
 
+    What is found in the table and decided is logged by the logger "unroll" at level INFO.
+
     All rows are known to the model: data.validation of them decide its last update, and there is no test set. To
     measure forecasts, use unroll.train and the command `unroll eval`.
     """
@@ -43,6 +46,8 @@ def forecast(frame, horizon, *, id="", date="", columns=None, level=(), settings
         text = '[task]\nkind = "forecast"\n[data]\n'
         text += "".join(f"{key} = {_arguments.value_text(key, value)}\n" for key, value in data.items())
         found = _core._forecast(text, _arguments.settings(settings), [one / 100 for one in levels])
+    for note in found["notes"]:
+        logging.getLogger("unroll").info(note)
     return table.like(_columns(found, levels), [found["id"], found["date"]])
 
 

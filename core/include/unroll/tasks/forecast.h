@@ -32,13 +32,14 @@ namespace unroll {
 //                                  the step: "1 day"
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
-// Rows before the first value of every column are skipped. With a date column, rows must be in order and a whole number
-// of steps apart. The most frequent distance of neighbors is the step; rows of missing dates are missing values.
+// Rows before the first value of every column are skipped. With a date column, rows must be in order, the oldest or the
+// newest first, and a whole number of steps apart. The most frequent distance of neighbors is the step; rows of missing
+// dates are missing values.
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
 // also reported per column as "mae.NAME"; across columns with different units only mase is meaningful. Baselines, per
 // column: persistence, seasonal_naive, and linear_ar, an autoregression of order `window` fitted by least squares to
-// the differences of the model. It reads its own predictions beyond the first step.
+// the differences of the model. It reads its own predictions beyond the first step, and is left out with an id column.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;
