@@ -43,6 +43,9 @@ SETS = {
     "bikes": Set(["bikers"], 24, 24, [24, 168]),
     "weather": Set(WEATHER, 7, 365, [7]),
 }
+# Covariates that are known for the hours to forecast; bikes-covariates.csv has them and the series.
+COVARIATES = ["holiday", "workingday", "weathersit", "temp", "atemp", "hum", "windspeed"]
+SETS_WITH_COVARIATES = {"bikes-covariates": SETS["bikes"]}
 # Official horizon and season of each kind of group. Tourism has other horizons.
 KINDS = {"yearly": (6, 1), "quarterly": (8, 4), "monthly": (18, 12), "other": (8, 1)}
 PANELS = {f"{name}-{kind}": shape for name in ("m1", "m3") for kind, shape in KINDS.items()}
@@ -133,7 +136,7 @@ def weather(wheels):
 
 def write_covariates(wheels, path):
     """bikes with covariates, the series last."""
-    names = ["holiday", "workingday", "weathersit", "temp", "atemp", "hum", "windspeed", "bikers"]
+    names = [*COVARIATES, "bikers"]
     write(path, ["date", *names],
           [[date, *(row.get(name, "") for name in names)] for date, row in hours_of_bikes(wheels)])
 

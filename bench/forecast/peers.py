@@ -9,6 +9,7 @@ ets, theta, arima: AutoETS, AutoTheta and AutoARIMA of statsforecast, fitted onc
 every forecast applies the fitted parameters to all rows before its origin. mstl: MSTL with AutoETS for the trend,
 fitted again at every origin. lstm: the defaults of unroll as of version 0.1.0 (window 52, 32 units, 300 updates of 32
 windows, Adam) in PyTorch. lstm-window: the same with each window in units of its own mean and standard deviation.
+lstm-known, lstm-unknown: LSTM of neuralforecast with its defaults and windows of a week, with and without covariates.
 """
 import copy
 import json
@@ -110,11 +111,32 @@ def lstm(by_window):
     return errors
 
 
+def neural(with_covariates):
+    def errors(series, seed):
+        import logging
+        import pandas
+        from neuralforecast import NeuralForecast
+        from neuralforecast.models import LSTM
+        logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+        frame = pandas.read_csv(series.path)
+        features = pandas.get_dummies(frame[walk.data.COVARIATES]).astype(float).ffill()
+        frame = features.assign(unique_id="a", ds=range(len(frame)), y=np.array(series.filled[0]))
+        known = list(features.columns) if with_covariates else None
+        model = LSTM(h=series.horizon, input_size=7 * series.m, futr_exog_list=known, random_seed=seed + 1,
+                     enable_progress_bar=False, logger=False, accelerator="cpu", devices=1)
+        found = NeuralForecast([model], freq=1).cross_validation(frame, n_windows=len(series.origins), step_size=1)
+        paths = {cut + 1: of["LSTM"].to_numpy() for cut, of in found.groupby("cutoff")}
+        return series.errors(lambda t: [paths[t]])
+    return errors
+
+
 def method(peer):
     """The function of a series and a seed; imports what it needs."""
     if peer.startswith("lstm"):
         import torch
         torch.set_num_threads(1)
+        if peer.endswith("known"):
+            return neural(peer == "lstm-known")
         return lstm(peer == "lstm-window")
     from statsforecast import models
     return {"ets": fitted_once(lambda m: models.AutoETS(season_length=m)),

@@ -10,6 +10,10 @@ A row is the config of `unroll new forecast` with only data.horizon set (and dat
 with the keys of a --variant; {m} and {horizon} in a variant stand for those of the set. Every method forecasts from
 every origin in the last 20 % of a series whose horizon fits. Peers are fitted once to the rows before, except mstl.
 
+The set bikes-covariates has columns that are known ahead, for
+    --variant 'data.future_covariates={covariates}'
+and for the peers lstm-known and lstm-unknown.
+
 A cell is the mean MASE over origins, distances, series and seeds. The scale of MASE is the mean error of the seasonal
 naive forecast one step ahead on the first 70 % of a series, where unroll trains by default: the mase of `unroll eval`.
 --scale 0.8 uses all rows before the origins. Errors count where the value is known; methods read the previous value
@@ -40,7 +44,7 @@ class Series:
 
     def __init__(self, folder, name):
         self.name, self.path = name, pathlib.Path(folder).resolve() / f"{name}.csv"
-        self.columns, self.horizon, self.m, self.seasons = data.SETS[name]
+        self.columns, self.horizon, self.m, self.seasons = (data.SETS | data.SETS_WITH_COVARIATES)[name]
         with open(self.path, newline="") as file:
             self.header, *self.rows = csv.reader(file)
         places = [self.header.index(column) for column in self.columns]
@@ -98,7 +102,7 @@ class Unroll:
         if len(series.columns) > 1:
             keys.append(f"data.columns={json.dumps(series.columns)}")
         variant = variant.replace("{m}", str(series.m)).replace("{horizon}", str(series.horizon))
-        keys += shlex.split(variant)
+        keys += [key.replace("{covariates}", json.dumps(data.COVARIATES)) for key in shlex.split(variant)]
         call(o.unroll, "new", "forecast", self.config, "--data", series.path, "--quiet",
              *(part for key in keys for part in ("--set", key)))
         self.settings = tomllib.loads(self.config.read_text())["data"]
@@ -208,7 +212,7 @@ def options():
     parser.add_argument("--sets", default=",".join(data.SETS))
     parser.add_argument("--variant", action="append", default=[], help="keys of one more row, after the defaults")
     parser.add_argument("--no-default", action="store_true", help="leave out the row of the defaults")
-    parser.add_argument("--peers", default="", help="ets, theta, arima, mstl, lstm, lstm-window, as in peers.py")
+    parser.add_argument("--peers", default="", help="ets, theta, arima, mstl, lstm ..., as in peers.py")
     parser.add_argument("--python", default=sys.executable, help="Python with the packages of the peers")
     parser.add_argument("--limit", type=float, default=600, help="most seconds of a peer on one set")
     parser.add_argument("--seeds", type=int, default=3)

@@ -10,7 +10,7 @@
 
 #include "core/data/dates/date_format.h"
 #include "core/data/file/lines.h"
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"

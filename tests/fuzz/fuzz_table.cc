@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/data/series/series_rows.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/series_rows.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
 #include "unroll/support/error.h"

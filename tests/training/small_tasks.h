@@ -39,6 +39,7 @@ inline ForecastOptions plain_forecast() {
   o.difference = "none";
   o.scale = "series";
   o.autoregression = false;
+  o.non_negative = "no";
   return o;
 }
 // The forms of a forecast: differences, scale, linear part.

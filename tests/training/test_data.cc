@@ -9,9 +9,9 @@
 
 #include "core/data/batch/shuffle.h"
 #include "core/data/batch/streams.h"
+#include "core/data/series/series_rows.h"
+#include "core/data/series/windows.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/series_rows.h"
-#include "core/data/table/windows.h"
 #include "core/data/text/text.h"
 #include "unroll/support/error.h"
 

@@ -7,9 +7,9 @@
 
 #include "core/data/dates/date_format.h"
 #include "core/data/dates/date_words.h"
-#include "core/data/table/series_rows.h"
-#include "tests/training/small_tasks.h"
+#include "core/data/series/series_rows.h"
 #include "tests/support/text.h"
+#include "tests/training/small_tasks.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/predict_tables.h"
 #include "unroll/tasks/tasks.h"

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "core/tasks/forecast/differencing.h"
+#include "core/tasks/forecast/form/differencing.h"
 #include "core/tasks/forecast/seasons.h"
 #include "tests/support/text.h"
 #include "tests/training/small_tasks.h"
 #include "unroll/model/stream.h"
 #include "unroll/passes/run.h"
 #include "unroll/support/error.h"
+#include "unroll/tasks/backtest.h"
 #include "unroll/tasks/inference.h"
 
 using namespace unroll;
@@ -148,6 +149,49 @@ TEST_CASE("a setting that is given is kept, and words that are none are refused 
     CHECK_THROWS_WITH_AS((void)make_forecast(o, column_of(weekly(200)), "v.csv"), doctest::Contains(wrong.second),
                          Error);
   }
+}
+
+TEST_CASE("counts are never forecast below zero, and the errors are those of such forecasts") {
+  // Mostly zero, and falling: a line through them is below zero.
+  std::string csv = "v\n";
+  for (int t = 0; t < 160; ++t) csv += std::to_string(t % 7 == 3 ? std::max(60 - t, 0) / 4 + t % 3 : 0) + "\n";
+  ForecastOptions o;
+  o.model.hidden = 4;
+  o.window = 14;
+  o.horizon = 7;
+  o.period = 7;
+  for (const char* difference : {"none", "first", "seasonal"}) {
+    CAPTURE(difference);
+    o.difference = difference;
+    const auto task = make_forecast(o, csv, "f.csv");
+    CHECK(mentions(joined(task->notes()), "f.csv: the values are counts: forecasts below 0 are raised to 0"));
+    const Trained m(task, 5);
+    Forecaster forecaster(m.metadata, m.parameters, *m.backend);
+    CHECK(forecaster.is_non_negative());
+    double sum = 0, n = 0, raised = 0;
+    for_each_forecast(*m.task, Split::test, forecaster, [&](const PastForecast& f) {
+      CHECK(f.forecast >= 0);
+      raised += f.forecast == 0;
+      sum += std::fabs(f.forecast - f.value);
+      ++n;
+    });
+    CHECK(raised > 0);
+    Trainer trainer(m.task, *m.backend, small_training(1));
+    trainer.set_parameters(m.parameters);
+    CHECK(sum / n == doctest::Approx(trainer.evaluate(Split::test).metrics.at("mae")).epsilon(1e-4));
+    const ForecastIntervals intervals(*m.task, forecaster);
+    bool is_wide = false;
+    for (std::int64_t ahead = 0; ahead < o.horizon; ++ahead) {
+      const auto [low, high] = intervals.bounds(0.01, 0.8, ahead, 0, {});
+      CHECK(low >= 0);
+      is_wide = is_wide || high > 0.02;
+    }
+    CHECK(is_wide);
+  }
+  o.non_negative = "no";
+  CHECK(!make_forecast(o, csv, "f.csv")->metadata().contains("non_negative"));
+  o.non_negative = "auto";
+  CHECK(!make_forecast(o, csv + "-1\n1\n2\n" + csv.substr(2), "f.csv")->metadata().contains("non_negative"));
 }
 
 TEST_CASE("a model with a linear part begins as the least-squares forecast") {

@@ -9,10 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
 #include "unroll/train/trainer.h"
 
 namespace unroll {
+
+class Covariates;
 
 // Interface of all data tasks: the unit that data.validation and data.test divide.
 class UNROLL_API SplitSizes {
@@ -61,6 +63,7 @@ class SplitSeries {
   virtual const Runs& windows(Split split) const = 0;  // the first target row of each window
   virtual std::int64_t period() const = 0;             // of the season, in rows
   virtual bool interpolates() const = 0;               // true: interpolate missing values within a window
+  virtual const Covariates& covariates() const = 0;
 };
 
 }  // namespace unroll

@@ -9,7 +9,7 @@
 
 #include "core/data/batch/per_split.h"
 #include "core/data/batch/records.h"
-#include "core/data/table/windows.h"
+#include "core/data/series/windows.h"
 #include "core/data/tokens/lexicon.h"
 #include "core/support/text/exact_text.h"
 #include "unroll/model/model.h"

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
+#include "core/support/text/short_number.h"
 #include "core/tasks/common/split_records.h"
+#include "core/tasks/forecast/form/covariates.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/forecast.h"
 
@@ -30,7 +32,7 @@ void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaste
   const SeriesRows& rows = task.series(split);
   const Runs& windows = task.windows(split);
   const std::int64_t every = std::max<std::int64_t>((windows.size() + most - 1) / most, 1);
-  std::vector<Forecaster::Values> histories;
+  std::vector<Forecaster::Values> histories, covariates;
   std::vector<std::int64_t> starts;
   SeriesPiece piece;
   for (std::int64_t i = 0; i < windows.size(); i += every) {
@@ -38,14 +40,17 @@ void for_each_window(const SplitSeries& task, Split split, Forecaster& forecaste
     rows.read_window(t - forecaster.history(), t, piece);
     if (task.interpolates()) piece.interpolate(t);
     histories.push_back(piece.levels);
+    covariates.push_back(covariates_around(task.covariates(), rows, t - forecaster.history(), t,
+                                           t + forecaster.horizon()));
     starts.push_back(t);
     if (starts.size() < k_windows_at_once && i + every < windows.size()) continue;
-    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories);
+    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories, 0, covariates);
     for (std::size_t k = 0; k < starts.size(); ++k) {
       rows.read(starts[k], starts[k] + forecaster.horizon(), piece);
       see(starts[k], piece, forecasts[k], histories[k]);
     }
     histories.clear();
+    covariates.clear();
     starts.clear();
   }
 }
@@ -72,6 +77,7 @@ void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
 ForecastIntervals::ForecastIntervals(const Task& task, Forecaster& forecaster) {
   const SplitSeries& series = series_of(task, "ForecastIntervals");
   n_series_ = series.series(Split::validation).n_series();
+  is_non_negative_ = forecaster.is_non_negative();
   is_relative_ = series.series(Split::train).id_column() != "none";
   errors_.resize(static_cast<std::size_t>(forecaster.horizon()) * n_series_);
   for_each_window(series, Split::validation, forecaster, k_most_windows,
@@ -100,13 +106,18 @@ std::int64_t ForecastIntervals::least_errors(double level) {
   return static_cast<std::int64_t>(std::ceil(level / (1 - level) - 1e-9));
 }
 
-// The smallest error that ceil((n + 1) p) of the n errors do not exceed.
-double ForecastIntervals::half_width(double level, std::int64_t ahead, std::size_t series,
-                                     std::span<const double> history) const {
+// Half the width is the smallest error that ceil((n + 1) p) of the n errors do not exceed.
+ForecastIntervals::Bounds ForecastIntervals::bounds(double forecast, double level, std::int64_t ahead,
+                                                    std::size_t series, std::span<const double> history) const {
+  constexpr double k_precision = 1e-6;  // of the width
   const std::vector<double>& errors = errors_.at(static_cast<std::size_t>(ahead) * n_series_ + series);
   const double rank = std::ceil((static_cast<double>(errors.size()) + 1) * level * (1 - 1e-12));
-  if (rank > static_cast<double>(errors.size())) return std::numeric_limits<double>::infinity();
-  return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1] * unit_of(history, series);
+  if (rank > static_cast<double>(errors.size())) return {std::nan(""), std::nan("")};
+  const double half = errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1] * unit_of(history, series);
+  const auto rounded = [&](double bound) {
+    return shortest_near(is_non_negative_ ? std::max(bound, 0.0) : bound, k_precision * half);
+  };
+  return {rounded(forecast - half), rounded(forecast + half)};
 }
 
 }  // namespace unroll

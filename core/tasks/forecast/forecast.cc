@@ -34,23 +34,30 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value x = scope.graph().input("x", like.inputs.at("x").type());                 // [W,B,S]
     const Value given = scope.graph().input("target", like.inputs.at("target").type());  // [B,H*S]
+    Value covariates;
+    if (!form_.covariates.empty())
+      covariates = scope.graph().input("covariates", like.inputs.at("covariates").type());  // [D+W+H,B,C]
     const LinearStart* start = start_ ? &*start_ : nullptr;
-    const auto [y, unit] = forecast_answers(scope, x, options_.model, form_, options_.horizon, start);
+    const auto [y, unit] = forecast_answers(scope, x, covariates, options_.model, form_, options_.horizon, start);
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value observed = scope.graph().input("observed", given.type());
     const Value is_observed = less(scalar_like(observed, 0), observed);
     const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
     const Value prediction = where_observed(reshape(y, given.shape())), target = where_observed(given);
-    const Value absolute = mae(prediction, target), square = mse(prediction, target);
+    Value shown = prediction;  // as a forecast gives it
+    if (form_.is_non_negative)
+      shown = where_observed(maximum(prediction, scope.graph().input("zero", like.inputs.at("zero").type())));
+    const Value absolute = mae(shown, target), square = mse(shown, target);
     TaskGraph t;
     t.weight = sum(observed);
     if (form_.is_common) {
       // Errors count in units of each series, which may differ by orders of magnitude.
       const Value weight = scope.graph().input("weight", like.inputs.at("weight").type());
-      t.loss = sum(absolute * weight) / t.weight;
+      t.loss = sum(mae(prediction, target) * weight) / t.weight;
       t.metrics.push_back({"mase", sum(absolute * weight), t.weight});
     } else {
-      t.loss = sum(unit ? square / reshape(broadcast(unit * unit, y.shape()), given.shape()) : square) / t.weight;
+      const Value errors = mse(prediction, target);
+      t.loss = sum(unit ? errors / reshape(broadcast(unit * unit, y.shape()), given.shape()) : errors) / t.weight;
     }
     add_metrics(t, scope, absolute, square, observed);
     return t;
@@ -60,6 +67,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   const Runs& windows(Split split) const override { return windows_.targets(split); }
   std::int64_t period() const override { return options_.period; }
   bool interpolates() const override { return options_.missing == "interpolate"; }
+  const Covariates& covariates() const override { return form_.covariates; }
 
   std::int64_t n_examples(Split split) const override { return windows(split).size(); }
   bool are_windows() const override { return true; }
@@ -82,6 +90,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const std::int64_t H = options_.horizon, S = n_series();
     Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
     Tensor weight(DType::f32, form_.is_common ? target.shape() : Shape());
+    Tensor zero(DType::f32, form_.is_non_negative ? target.shape() : Shape());  // a level of 0, as a target
+    CovariateBatch columns(form_.covariates, form_.depth() + W + H, B);
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
     SeriesPiece piece;
     std::vector<double> base(H);
@@ -90,6 +100,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       const std::int64_t t = from[k];
       series(split).read_window(t - W - form_.depth(), t + H, piece);
       if (options_.missing == "interpolate") piece.interpolate(t);
+      columns.add(series(split), piece, t - W - form_.depth(), b);
       const std::span<const double> seasonal = windows_.seasonal_at(split, t);
       for (std::size_t s = 0; s < names_.size(); ++s) {
         for (std::int64_t w = 0; w < W; ++w)
@@ -102,6 +113,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
           ys[at] = static_cast<float>(ahead_[s][h].apply(piece.level(t + h, s) - base[h]));
           seen[at] = piece.is_observed(t + h, s) && has_unit ? 1.0F : 0.0F;
           if (form_.is_common) weight.set(at, has_unit ? ahead_[s][h].deviation / seasonal[s] : 0);
+          if (form_.is_non_negative) zero.set(at, ahead_[s][h].apply(0 - base[h]));
         }
       }
     }
@@ -110,6 +122,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     result.inputs.emplace("target", std::move(target));
     result.inputs.emplace("observed", std::move(observed));
     if (form_.is_common) result.inputs.emplace("weight", std::move(weight));
+    if (form_.is_non_negative) result.inputs.emplace("zero", std::move(zero));
+    if (!form_.covariates.empty()) result.inputs.emplace("covariates", columns.take());
     return result;
   }
 
@@ -191,6 +205,9 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const SeriesRows& rows = series(Split::train);
     const Runs& targets = windows_.training_targets();
     const std::span<const SegmentSplit> splits = windows_.splits();
+    std::vector<RowRange> trained;
+    for (const SegmentSplit& s : splits) trained.push_back({s.begin, s.validation});
+    form_.covariates = Covariates(options_, rows, trained);
     ahead_ = form_.is_common ? fit_common_scales(rows, splits, form_.differencing, options_.horizon)
                              : fit_scales(rows, targets, splits, form_.differencing, options_.horizon);
     if (form_.regressed > 0)

@@ -36,6 +36,7 @@ SeriesFormat series_format(const ForecastOptions& o) {
   format.csv = CsvFormat::of(o.header, o.separator, o.missing_values);
   format.gaps_refused = o.missing == "error";
   format.id = o.id;
+  format.covariates = covariate_columns(o);
   return format;
 }
 
@@ -74,6 +75,7 @@ SeriesFormat series_format(const Metadata& m) {
   for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
   format.date = {text_or("date", "none"), text_or("date_form", "")};
   format.id = text_or("id", "none");
+  format.covariates = covariate_columns(m);
   format.csv = format_as_trained(m, format.columns);
   format.gaps_refused = text_or("missing", "previous") == "error";
   format.is_trained = true;

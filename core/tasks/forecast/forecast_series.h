@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/table/series_rows.h"
-#include "core/data/table/windows.h"
+#include "core/data/series/series_rows.h"
+#include "core/data/series/windows.h"
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/forecast_form.h"
+#include "core/tasks/forecast/form/forecast_form.h"
 
 namespace unroll {
 

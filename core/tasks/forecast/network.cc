@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forecast network, for whole windows and as a stream. Shapes: S series, H horizon, T steps, B lanes.
 #include "core/tasks/common/network_parts.h"
-#include "core/tasks/forecast/forecast_form.h"
+#include "core/tasks/forecast/form/forecast_form.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 
@@ -37,9 +37,14 @@ Inference forecast_inference(const Metadata& metadata) {
   const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
   const ForecastForm form = get_form(metadata);
   // A linear part and scales by window read as many steps as in training.
-  const bool by_window = form.by_window || form.regressed > 0;
-  const Axis steps = by_window ? fixed(get_integer(metadata, "window") + form.depth()) : any("T");
-  return {.inputs = {{"x", DType::f32, {steps, any("B"), fixed(S)}}},
+  const bool has_covariates = !form.covariates.empty();
+  const bool by_window = form.by_window || form.regressed > 0 || has_covariates;
+  const std::int64_t window = get_integer(metadata, "window") + form.depth();
+  const Axis steps = by_window ? fixed(window) : any("T");
+  std::vector<TensorSpec> inputs{{"x", DType::f32, {steps, any("B"), fixed(S)}}};
+  if (has_covariates)
+    inputs.push_back({"covariates", DType::f32, {fixed(window + H), any("B"), fixed(form.covariates.width())}});
+  return {.inputs = inputs,
           .outputs = {{"forecast", DType::f32, {any("B"), fixed(H), fixed(S)}}},
           .network = [=, model = get_model_options(metadata)](Scope& scope, const Inputs& in) {
             const Value x = in["x"];
@@ -49,12 +54,15 @@ Inference forecast_inference(const Metadata& metadata) {
                           std::to_string(form.depth() + 1) + " steps or more; got " + std::to_string(T));
             const SeriesUnits read(scope.graph(), series, 1), given(scope.graph(), series, H);
             const Value scaled = read.to_scaled(form.differencing.differences(x));
-            const Value answers = forecast_answers(scope, scaled, model, form, H).y;
+            Value covariates;
+            if (has_covariates) covariates = form.covariates.standardize(in["covariates"]);
+            const Value answers = forecast_answers(scope, scaled, covariates, model, form, H).y;
             const Value ahead = given.from_scaled(reshape(answers, {B, H * S}));
             const Value by_step = reshape(ahead, {B, H, S});
-            if (form.differencing.empty()) return outputs({{"forecast", by_step}});
+            const auto shown = [&](Value y) { return form.is_non_negative ? relu(y) : y; };
+            if (form.differencing.empty()) return outputs({{"forecast", shown(by_step)}});
             const Value base = form.differencing.continuation(x, 1, H);
-            return outputs({{"forecast", by_step + reshape(base, {B, base.shape()[2], S})}});
+            return outputs({{"forecast", shown(by_step + reshape(base, {B, base.shape()[2], S}))}});
           }};
 }
 
@@ -101,7 +109,7 @@ class ForecastStream {
     const Value scaled = read.to_scaled(form_.differencing.differences(levels));  // [window_-1+T,B,S]
     CellLayerResult r;
     if (form_.by_window) {
-      const Value y = forecast_answers(scope, windows_of(scaled, window_), model_, form_, H).y;
+      const Value y = forecast_answers(scope, windows_of(scaled, window_), {}, model_, form_, H).y;
       r.y = reshape(y, {T, B, H * S});
     } else {
       r = step_answers(scope, slice(scaled, 0, window_ - 1, T), model_, states.first(n), H * S);
@@ -115,6 +123,7 @@ class ForecastStream {
       const Value base = form_.differencing.continuation(levels, T, H);
       r.y = reshape(base + reshape(r.y, {T, B, H, S}), {T, B, H * S});
     }
+    if (form_.is_non_negative) r.y = relu(r.y);
     if (kept_ == 0) return r;
     r.states.push_back(slice(levels, 0, T, kept_));
     r.states.push_back(filled(scope.graph(), states[n + 1].type(), 1));
@@ -133,7 +142,12 @@ class ForecastStream {
   std::int64_t kept_;    // levels
 };
 
-StreamModel forecast_stream(const Metadata& metadata) { return ForecastStream(metadata).stream(); }
+StreamModel forecast_stream(const Metadata& metadata) {
+  if (!get_form(metadata).covariates.empty())
+    throw Error(ErrorKind::usage, "forecast", "a model with covariates has no stream: it reads rows ahead",
+                "Predict from a table, or run the model on whole windows");
+  return ForecastStream(metadata).stream();
+}
 
 }  // namespace
 

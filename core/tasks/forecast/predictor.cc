@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forecasts in the units of the series: inputs are normalized and perhaps differenced, outputs are converted back.
 #include <cmath>
+#include <limits>
 
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
 #include "core/model/constants.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
@@ -10,7 +11,7 @@
 #include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/prediction_batches.h"
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/forecast_form.h"
+#include "core/tasks/forecast/form/forecast_form.h"
 #include "unroll/ir/ops.h"
 
 namespace unroll {
@@ -48,6 +49,12 @@ struct Forecaster::State {
   std::int64_t n_series() const { return std::ssize(scales); }
   std::int64_t horizon() const { return std::ssize(scales[0].ahead); }
   std::int64_t history() const { return window + form.depth(); }
+  std::int64_t n_columns() const { return form.covariates.width(); }
+
+  // A history, extended by its forecast, the answer, and rows of covariates, which begin with the history's first.
+  struct Lane {
+    Values levels, covariates, answer;
+  };
 
   // x f32 [W,B,S] -> prediction [B,H,S], in units of the normalizer
   std::shared_ptr<Program> program(std::int64_t rows) {
@@ -55,29 +62,37 @@ struct Forecaster::State {
       Graph graph;
       Scope scope(graph, /*training=*/false);
       const Value x = graph.input("x", {DType::f32, {window, rows, n_series()}});
-      graph.output("prediction", forecast_answers(scope, x, model, form, horizon()).y);
-      return std::make_shared<Program>(*with_constants(graph, 1, constants, k_forecaster), backend);
+      Value covariates;
+      if (n_columns() > 0)
+        covariates = graph.input("covariates", {DType::f32, {history() + horizon(), rows, n_columns()}});
+      graph.output("prediction", forecast_answers(scope, x, covariates, model, form, horizon()).y);
+      const int n_inputs = n_columns() > 0 ? 2 : 1;
+      return std::make_shared<Program>(*with_constants(graph, n_inputs, constants, k_forecaster), backend);
     });
   }
 
-  // Predicts one horizon for each history of `inputs` and appends it to the history and to the answer. The model reads
-  // it again for the next horizon. Answers are rounded to few digits.
-  void extend(std::span<Values> histories, std::span<Values> answers, std::int64_t rows,
-              std::span<const std::size_t> inputs) {
+  // Predicts one horizon for each lane and appends it to the history and to the answer. The model reads it again for
+  // the next horizon. Answers are rounded to few digits. `inputs` are the numbers of the histories.
+  void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs) {
     const std::size_t S = n_series(), B = rows, H = horizon();
     Tensor x(DType::f32, {window, rows, n_series()});
+    CovariateBatch covariates(form.covariates, history() + horizon(), rows);
     const auto to = x.values<float>();
-    for (std::size_t b = 0; b < histories.size(); ++b)
+    for (std::size_t b = 0; b < lanes.size(); ++b) {
       for (std::int64_t w = 0; w < window; ++w)
         for (std::size_t s = 0; s < S; ++s) {
-          const double value = form.differencing.at(LevelsBefore{histories[b], S, s, window - w});
+          const double value = form.differencing.at(LevelsBefore{lanes[b].levels, S, s, window - w});
           to[(w * B + b) * S + s] = static_cast<float>(scales[s].ahead[0].apply(value));
         }
-    const TensorMap outputs = program(rows)->run({{"x", std::move(x)}});
+      if (n_columns() > 0) covariates.add(covariates_around(lanes[b]), static_cast<std::int64_t>(b));
+    }
+    TensorMap given_inputs{{"x", std::move(x)}};
+    if (n_columns() > 0) given_inputs.emplace("covariates", covariates.take());
+    const TensorMap outputs = program(rows)->run(given_inputs);
     const auto given = outputs.at("prediction").values<float>();
     std::vector<double> base(H * S);
-    for (std::size_t b = 0; b < histories.size(); ++b) {
-      Values& values = histories[b];
+    for (std::size_t b = 0; b < lanes.size(); ++b) {
+      Values& values = lanes[b].levels;
       require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
       for (std::size_t s = 0; s < S; ++s) {
         std::vector<double> levels(H);
@@ -87,10 +102,20 @@ struct Forecaster::State {
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
         const float computed = given[b * H * S + i];
-        values.push_back(static_cast<double>(computed) * scale.deviation + scale.mean + base[i]);
-        answers[b].push_back(scaled_f32(computed, scale.deviation, scale.mean + base[i]));
+        const double least = form.is_non_negative ? 0 : std::numeric_limits<double>::lowest();
+        values.push_back(std::max(static_cast<double>(computed) * scale.deviation + scale.mean + base[i], least));
+        lanes[b].answer.push_back(std::max(scaled_f32(computed, scale.deviation, scale.mean + base[i]), least));
       }
     }
+  }
+
+  // The covariates of the next window and of the horizon behind it. A last horizon may reach beyond the wanted steps;
+  // no answer depends on what is there.
+  std::span<const double> covariates_around(Lane& lane) const {
+    const std::size_t C = n_columns(), first = (lane.levels.size() / n_series() - history()) * C;
+    const std::size_t n = (history() + horizon()) * C;
+    while (lane.covariates.size() < first + n) lane.covariates.push_back(lane.covariates[lane.covariates.size() - C]);
+    return std::span(lane.covariates).subspan(first, n);
   }
 
   void check(const Values& values, std::size_t index) const {
@@ -103,6 +128,30 @@ struct Forecaster::State {
                                               std::to_string(values.size() / S));
     for (const double value : values)
       if (std::isinf(value)) refuse_input(k_forecaster, index, "a value is not finite");
+  }
+
+  // Checks the covariates of a history of `n_rows` rows and returns those of the rows that the model reads.
+  Values last_covariates(std::span<const Values> covariates, std::size_t index, std::int64_t n_rows,
+                         std::int64_t steps) const {
+    const std::int64_t C = n_columns();
+    if (C == 0) return {};
+    const bool is_given = index < covariates.size();
+    const std::int64_t size = is_given ? std::ssize(covariates[index]) : 0;
+    const std::int64_t needed = n_rows + (form.covariates.n_ahead() > 0 ? steps : 0);
+    if (!is_given || size % C != 0 || size / C < needed)
+      refuse_input(k_forecaster, index,
+                   "the model reads " + counted(C, "covariate") + " in " + counted(needed, "row") + "; got " +
+                       counted(size, "value"));
+    if (form.covariates.has_past() && steps > horizon())
+      refuse_input(k_forecaster, index,
+                   "past covariates are unknown beyond the " + counted(horizon(), "step") +
+                       " that the model forecasts");
+    const Values& given = covariates[index];
+    const std::int64_t skipped = std::max<std::int64_t>(n_rows - history(), 0);
+    Values rows(given.begin() + skipped * C, given.end());
+    const Values first(rows.begin(), rows.begin() + C);
+    for (std::int64_t n = n_rows; n < history(); ++n) rows.insert(rows.begin(), first.begin(), first.end());
+    return rows;
   }
 
   // Returns the last rows of a history as model input. Gaps are filled as SeriesRows fills those of a file.
@@ -152,29 +201,37 @@ Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Ba
 
 const std::vector<std::string>& Forecaster::columns() const { return state_->columns; }
 std::int64_t Forecaster::horizon() const { return state_->horizon(); }
+bool Forecaster::is_non_negative() const { return state_->form.is_non_negative; }
 std::int64_t Forecaster::history() const { return state_->history(); }
 
-std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps) {
+std::vector<std::string> Forecaster::covariates() const { return state_->form.covariates.names(); }
+std::vector<std::string> Forecaster::covariates_ahead() const { return state_->form.covariates.given_ahead(); }
+bool Forecaster::has_past_covariates() const { return state_->form.covariates.has_past(); }
+
+std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps,
+                                                    std::span<const Values> covariates) {
   State& s = *state_;
   if (steps < 0 || steps > k_most_steps)
     throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
-  const std::size_t S = s.n_series();
-  const std::size_t wanted = (steps > 0 ? steps : s.horizon()) * S;
-  std::vector<Values> results(histories.size()), starts;
+  const std::int64_t n_steps = steps > 0 ? steps : s.horizon(), S = s.n_series();
+  const std::size_t wanted = n_steps * S;
+  std::vector<Values> results(histories.size());
+  std::vector<State::Lane> starts;
   std::vector<std::size_t> all(histories.size());
   for (std::size_t i = 0; i < histories.size(); ++i) {
-    starts.push_back(s.last_rows(histories[i], i));
+    Values levels = s.last_rows(histories[i], i);
+    starts.push_back({std::move(levels), s.last_covariates(covariates, i, std::ssize(histories[i]) / S, n_steps), {}});
     all[i] = i;
   }
-  for_each_batch(all, prediction_rows(s.window * s.n_series(), std::int64_t{1} << 20),
+  for_each_batch(all, prediction_rows(s.window * (S + s.n_columns()), std::int64_t{1} << 20),
                  [&](std::span<const std::size_t> part, std::int64_t B) {
-                   std::vector<Values> extended, answers(part.size());
-                   for (const std::size_t i : part) extended.push_back(std::move(starts[i]));
-                   while (answers[0].size() < wanted) s.extend(extended, answers, B, part);
+                   std::vector<State::Lane> lanes;
+                   for (const std::size_t i : part) lanes.push_back(std::move(starts[i]));
+                   while (lanes[0].answer.size() < wanted) s.extend(lanes, B, part);
                    for (std::size_t b = 0; b < part.size(); ++b) {
-                     answers[b].resize(wanted);
-                     results[part[b]] = std::move(answers[b]);
+                     lanes[b].answer.resize(wanted);
+                     results[part[b]] = std::move(lanes[b].answer);
                    }
                  });
   return results;
@@ -185,6 +242,9 @@ namespace {
 std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const PredictInput> inputs,
                                         const PredictOptions& options) {
   const auto series = std::ssize(forecaster.columns());
+  if (!forecaster.covariates().empty())
+    throw Error(ErrorKind::usage, k_forecaster, "the model reads covariates, and arrays of histories have none",
+                "Predict from a table, or call Forecaster::predict");
   std::vector<Prediction> list;
   for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
     list.emplace_back(Tensor::from<double>({std::ssize(values) / series, series}, values));
@@ -213,7 +273,9 @@ void add_examples(const SplitSeries& task, const SeriesSegment& segment, Forecas
   for (const std::int64_t t : last_windows(task.windows(examples.split), segment, H, most)) {
     rows.read_window(t - forecaster.history(), t, piece);
     if (task.interpolates()) piece.interpolate(t);
-    const Forecaster::Values values = forecaster.predict({&piece.levels, 1})[0];
+    const Forecaster::Values covariates =
+        covariates_around(task.covariates(), rows, t - forecaster.history(), t, t + H);
+    const Forecaster::Values values = forecaster.predict({&piece.levels, 1}, 0, {&covariates, 1})[0];
     rows.read(std::max(t - std::max<std::int64_t>(period, 1), segment.begin), t + H, piece);
     for (std::int64_t h = 0; h < H; ++h)
       for (std::size_t s = 0; s < S; ++s) {

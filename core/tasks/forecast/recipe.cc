@@ -20,6 +20,7 @@ constexpr std::int64_t k_most_regressed = 512;             // values that the li
 constexpr std::int64_t k_most_weights = std::int64_t{1} << 24;  // of the linear part
 constexpr std::int64_t k_least_window = 8;
 constexpr double k_window_cost = 1.02;  // a scale by window must err less by this factor
+constexpr double k_long_cost = 1.05;    // so must a window of a season longer than the period
 constexpr double k_cut = 0.7;  // share of the rows to which trials are fitted; the others score them
 
 Differencing differencing_of(const std::string& words, std::int64_t period) {
@@ -55,6 +56,18 @@ std::int64_t least_values(const ForecastOptions& o, bool is_common) {
   return is_common ? std::min(o.window, std::max<std::int64_t>(o.period, 4)) : o.window;
 }
 
+// True if all values before the test rows are whole numbers from 0 on.
+bool are_counts(const SeriesRows& rows, std::span<const SegmentSplit> splits) {
+  SeriesCursor cursor(rows);
+  for (const SegmentSplit& split : splits)
+    for (std::int64_t t = split.begin; t < split.test; ++t) {
+      const SeriesPiece& piece = cursor.at(t, t + 1);
+      for (std::size_t s = 0; s < rows.n_series(); ++s)
+        if (const double value = piece.level(t, s); value < 0 || value != std::floor(value)) return false;
+    }
+  return true;
+}
+
 class Decision {
  public:
   Decision(const ForecastOptions& options, const SeriesRows& rows, std::int64_t room)
@@ -67,6 +80,10 @@ class Decision {
     decide_horizon();
     split();
     choose();
+    recipe_.shape.form.is_non_negative =
+        o_.non_negative == "yes" || (o_.non_negative == "auto" && are_counts(rows_, recipe_.splits));
+    if (recipe_.shape.form.is_non_negative && o_.non_negative == "auto")
+      note("the values are counts: forecasts below 0 are raised to 0 (data.non_negative)");
     return std::move(recipe_);
   }
 
@@ -120,18 +137,24 @@ class Decision {
     note("data.horizon = " + std::to_string(o_.horizon));
   }
 
-  std::vector<std::int64_t> windows() const {
-    if (o_.window > 0) return {o_.window};
+  struct Window {
+    std::int64_t length;
+    double cost;  // as k_long_cost
+  };
+  std::vector<Window> windows() const {
+    if (o_.window > 0) return {{o_.window, 1}};
     const auto shortest = std::ranges::min_element(seasons_, {}, &Season::length);
-    std::vector<std::int64_t> all;
+    std::vector<Window> all;
     // Many segments determine long windows too; those before a segment are filled.
     constexpr std::int64_t k_seasons[] = {1, 2, 3, 5};
     const std::span<const std::int64_t> seasons = std::span(k_seasons).first(is_common_ ? 4 : 2);
     for (const std::int64_t p : {shortest->length, o_.period}) {
       const std::int64_t season = p * ((k_least_window + p - 1) / p);
-      if (all.empty() || all[0] != season)
-        for (const std::int64_t k : seasons) all.push_back(k * season);
+      if (all.empty() || all[0].length != season)
+        for (const std::int64_t k : seasons) all.push_back({k * season, 1});
     }
+    const std::int64_t longest = std::ranges::max_element(seasons_, {}, &Season::length)->length;
+    if (longest > all.back().length && longest <= k_most_regressed) all.push_back({longest, k_long_cost});
     return all;
   }
   std::vector<std::string> differences() const {
@@ -180,7 +203,7 @@ class Decision {
     const TrialRows rows = trial_rows();
     double least = std::numeric_limits<double>::infinity();
     ForecastOptions best = o_;
-    best.window = windows()[0];
+    best.window = windows()[0].length;
     best.difference = differences()[0];
     best.scale = scales()[0];
     std::map<std::string, double> by_difference;
@@ -189,13 +212,13 @@ class Decision {
       tried.difference = difference;
       double& of_difference = by_difference.emplace(difference, least_of_all).first->second;
       for (const std::string& scale : scales())
-        for (const std::int64_t window : windows()) {
+        for (const Window& window : windows()) {
           tried.scale = scale;
-          tried.window = window;
+          tried.window = window.length;
           const ForecastShape shape = shape_of(tried);
           if (!is_open || shape.least + shape.form.depth() + o_.horizon > room_) continue;
           // A stream with scales by window reads each window anew, and has no C++ form.
-          const double cost = scale == "window" ? k_window_cost : 1;
+          const double cost = (scale == "window" ? k_window_cost : 1) * window.cost;
           const double error = cost * trial_error(rows, shape);
           of_difference = std::min(of_difference, error);
           if (error >= least) continue;
@@ -255,6 +278,7 @@ ForecastRecipe trained_recipe(const ForecastOptions& options, const SeriesRows& 
   if (o.period == 0) o.period = m.contains("period") ? get_integer(m, "period") : 52;
   if (o.difference != "auto") form.differencing = differencing_of(o.difference, o.period);
   if (o.scale != "auto") form.by_window = o.scale == "window";
+  if (o.non_negative != "auto") form.is_non_negative = o.non_negative == "yes";
   recipe.shape = {form, o.window, o.horizon, least_values(o, form.is_common)};
   recipe.splits = split_segments(rows, o);
   return recipe;

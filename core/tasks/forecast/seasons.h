@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
 
 namespace unroll {
 

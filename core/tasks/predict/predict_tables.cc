@@ -5,13 +5,14 @@
 #include <cmath>
 
 #include "core/data/file/gzip.h"
+#include "core/data/series/series_rows.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/series_rows.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/common/prediction_batches.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/forecast/forecast_series.h"
+#include "core/tasks/forecast/form/covariates.h"
 #include "core/tasks/table/features.h"
 #include "core/tasks/table/table_form.h"
 
@@ -92,7 +93,8 @@ struct SeriesEnds::State {
         std::int64_t n_rows, std::int64_t n_steps)
       : all(in_pieces(file, name), series_format(metadata), /*hold=*/file->size() <= k_most_held), rows(n_rows),
         steps(n_steps),
-        interpolates(metadata.contains("missing") && get_text(metadata, "missing") == "interpolate") {
+        interpolates(metadata.contains("missing") && get_text(metadata, "missing") == "interpolate"),
+        covariates(metadata) {
     const bool has_ids = all.id_column() != "none", has_names = !all.reader().header().empty();
     if (!has_ids && all.size() < rows)
       throw Error(ErrorKind::input_file, name,
@@ -110,11 +112,22 @@ struct SeriesEnds::State {
       notes.push_back(name + ": " + counted_are(n_short, "series") + " shorter than the " + counted(rows, "row") +
                       " that the model reads; their first value stands for earlier ones");
     for (const std::string& warning : all.warnings()) notes.push_back("warning: " + warning);
+    const std::vector<std::string> given = covariates.given_ahead();
+    for (const SeriesSegment& s : all.segments())
+      if (!given.empty() && s.n_ahead < steps)
+        throw Error(ErrorKind::usage, name,
+                    (s.id.empty() ? "" : "series " + in_quotes(s.id) + ": ") + counted(s.n_ahead, "row") +
+                        " follow the last value of " + in_quotes(columns[0]) + ", which ends at " +
+                        all.place(s, s.end - 1) + "; a forecast of " + counted(steps, "step") +
+                        " reads the covariate " + in_quotes(given[0]) + " of each",
+                    "Add " + counted(steps - s.n_ahead, "row") + " with the covariates and an empty " +
+                        in_quotes(columns[0]) + ", or lower --horizon");
   }
 
   SeriesRows all;
   std::int64_t rows, steps;
   bool interpolates;
+  Covariates covariates;
   std::vector<std::string> columns, notes;
   std::string date, id;
 };
@@ -137,7 +150,9 @@ SeriesEnd SeriesEnds::at(std::size_t index) const {
   SeriesPiece piece;
   s.all.read_window(segment.end - s.rows, segment.end, piece);
   if (s.interpolates) piece.interpolate(segment.end);
-  SeriesEnd end{segment.id, piece.levels, {}, {}};
+  SeriesEnd end{segment.id, piece.levels, {}, {}, {}};
+  end.covariates =
+      covariates_around(s.covariates, s.all, segment.end - s.rows, segment.end, segment.end + s.steps);
   for (std::int64_t t = piece.begin; t < segment.end + s.steps; ++t) {
     end.at.push_back(s.all.place(segment, t));
     if (t >= segment.end)

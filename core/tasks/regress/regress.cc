@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/data/table/windows.h"
+#include "core/data/series/windows.h"
 #include "core/data/text/entry_lines.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"

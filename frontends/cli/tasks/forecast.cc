@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "core/support/text/counted.h"
-#include "core/support/text/short_number.h"
 #include "frontends/cli/predict/answers.h"
 #include "frontends/cli/predict/line_reader.h"
 #include "frontends/cli/report/pictures.h"
@@ -71,18 +70,14 @@ class PredictionIntervals {
   // Bounds of the forecast `values` [steps, S] after `history` [rows, S], by level. NaN without enough errors.
   std::vector<ForecastBounds> bounds_of(std::span<const double> values, std::span<const double> history,
                                         std::size_t n_series) const {
-    constexpr double k_precision = 1e-6;  // of the width
     std::vector<ForecastBounds> all;
     for (const Level& level : levels_) {
       ForecastBounds& bounds = all.emplace_back(ForecastBounds{level.text + " %", {}, {}});
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const double half = found_->half_width(level.share, static_cast<std::int64_t>(i / n_series), i % n_series,
-                                               history);
-        const auto bound = [&](double side) {
-          return std::isinf(half) ? std::nan("") : shortest_near(values[i] + side * half, k_precision * half);
-        };
-        bounds.low.push_back(bound(-1));
-        bounds.high.push_back(bound(1));
+        const auto [low, high] = found_->bounds(values[i], level.share, static_cast<std::int64_t>(i / n_series),
+                                                i % n_series, history);
+        bounds.low.push_back(low);
+        bounds.high.push_back(high);
       }
     }
     return all;
@@ -155,14 +150,18 @@ class ForecastRows {
 // Forecasts several histories. If the output for one is not finite, the others still have theirs.
 std::vector<Result<Forecaster::Values>> forecasts_of(Forecaster& forecaster,
                                                      std::span<const Forecaster::Values> histories,
+                                                     std::span<const Forecaster::Values> covariates,
                                                      std::int64_t steps) {
   std::vector<Result<Forecaster::Values>> all;
-  Result<std::vector<Forecaster::Values>> found = attempt([&] { return forecaster.predict(histories, steps); });
+  Result<std::vector<Forecaster::Values>> found =
+      attempt([&] { return forecaster.predict(histories, steps, covariates); });
   if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
   for (std::size_t i = 0; i < histories.size(); ++i) {
     if (found) all.emplace_back(std::move((*found)[i]));
     else if (histories.size() == 1) all.emplace_back(found.error());
-    else all.push_back(std::move(forecasts_of(forecaster, histories.subspan(i, 1), steps)[0]));
+    else
+      all.push_back(
+          std::move(forecasts_of(forecaster, histories.subspan(i, 1), covariates.subspan(i, 1), steps)[0]));
   }
   return all;
 }
@@ -186,10 +185,12 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
   constexpr std::size_t k_together = 256, k_drawn = 6;
   for (std::size_t begin = 0; begin < ends.size(); begin += k_together) {
     std::vector<SeriesEnd> some;
-    std::vector<Forecaster::Values> histories;
-    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i)
+    std::vector<Forecaster::Values> histories, covariates;
+    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i) {
       histories.push_back(some.emplace_back(ends.at(i)).values);
-    const std::vector<Result<Forecaster::Values>> found = forecasts_of(forecaster, histories, steps);
+      covariates.push_back(std::move(some.back().covariates));
+    }
+    const std::vector<Result<Forecaster::Values>> found = forecasts_of(forecaster, histories, covariates, steps);
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::vector<ForecastBounds> bounds;
       if (found[i]) bounds = intervals.bounds_of(*found[i], some[i].values, ends.columns().size());

@@ -5,8 +5,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -39,9 +37,8 @@ void add_rows(const SeriesEnd& end, const Forecaster::Values& forecast, const Fo
       const double value = forecast[i * S + s];
       table.values.push_back(value);
       for (const double level : levels) {
-        const double half = intervals->half_width(level, static_cast<std::int64_t>(i), s, end.values);
-        for (const double sign : {-1.0, 1.0})
-          table.values.push_back(std::isinf(half) ? std::numeric_limits<double>::quiet_NaN() : value + sign * half);
+        const auto [low, high] = intervals->bounds(value, level, static_cast<std::int64_t>(i), s, end.values);
+        table.values.insert(table.values.end(), {low, high});
       }
     }
   }
@@ -69,10 +66,12 @@ ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>
   table.width = std::ssize(table.series) * (1 + 2 * std::ssize(levels));
   for (std::size_t begin = 0; begin < ends.size(); begin += k_together) {
     std::vector<SeriesEnd> some;
-    std::vector<Forecaster::Values> histories;
-    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i)
+    std::vector<Forecaster::Values> histories, covariates;
+    for (std::size_t i = begin; i < std::min(begin + k_together, ends.size()); ++i) {
       histories.push_back(some.emplace_back(ends.at(i)).values);
-    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories);
+      covariates.push_back(std::move(some.back().covariates));
+    }
+    const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories, 0, covariates);
     for (std::size_t i = 0; i < some.size(); ++i)
       add_rows(some[i], forecasts[i], intervals ? &*intervals : nullptr, levels, table);
   }

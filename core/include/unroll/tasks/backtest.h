@@ -43,15 +43,19 @@ class UNROLL_API ForecastIntervals {
   std::int64_t n_errors(std::size_t series = 0) const;
   // The number of errors that an interval at `level`, between 0 and 1, needs.
   static std::int64_t least_errors(double level);
-  // Returns half the width of an interval at `level` in units of the series; infinity with fewer errors than that.
-  // `ahead` is below the horizon of the model. `history` [rows, S] precedes the forecast.
-  double half_width(double level, std::int64_t ahead, std::size_t series, std::span<const double> history) const;
+  // Returns the bounds of an interval at `level` around a forecast, NaN with fewer errors than that. They are rounded
+  // to a millionth of the width. `ahead` is below the horizon of the model. `history` [rows, S] precedes the forecast.
+  struct Bounds {
+    double low, high;
+  };
+  Bounds bounds(double forecast, double level, std::int64_t ahead, std::size_t series,
+                std::span<const double> history) const;
 
  private:
   double unit_of(std::span<const double> history, std::size_t series) const;
 
   std::size_t n_series_ = 0;
-  bool is_relative_ = false;
+  bool is_relative_ = false, is_non_negative_ = false;
   std::vector<std::vector<double>> errors_;  // [H*S], absolute, ascending
 };
 

@@ -21,11 +21,15 @@ namespace unroll {
 //
 // Metadata: window, horizon, period, series (number of columns)
 //   difference                     the lags: "0" (none), "1", "1,12"
+//   non_negative                   "1": forecasts are at least 0
 //   scale                          series or window; autoregression: values that the linear part reads, 0: none
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
 //   header, separator, missing, missing_values   as for classify, with the related keys
 //   id                             only with an id column: its name
+//   covariates                     number of columns; covariate.K.column, covariate.K.known (past, future or static),
+//                                  and covariate.K.mean and .deviation, or covariate.K.categories (text index)
+//   calendar                       terms of the dates that the model reads
 //   date                           the date column, or "none"
 //   date_form, date_time, date_step   only with a date column: the date format ("iso", "slashes", "dots", "month",
 //                                  "compact", "year", or a pattern such as "DD/MM/YYYY"), "1" with a time of day, and
@@ -49,6 +53,15 @@ struct ForecastOptions {
   // trained on all of them. Each has rows of its own for validation and test, and dates of its own with a common step.
   // Windows do not cross from one to the next. Each window has its own scale, and the loss is mase.
   std::string id = {};
+  // Covariates: columns that are read beside the series, but not forecast. The model reads those of past_covariates up
+  // to the last known row, and those of future_covariates in the rows that it forecasts too. A static covariate has one
+  // value per series. A column with a text, or one that `categories` names, is a category: each of its values has
+  // weights of its own. Others are numbers, standardized by the training set. Rows at the end of a table (or of an id)
+  // without values of the series are to be forecast; they hold the future covariates.
+  std::vector<std::string> past_covariates = {}, future_covariates = {}, static_covariates = {}, categories = {};
+  // Terms of the dates as further covariates: minute, hour, weekday, day, month or quarter, as categories, and
+  // fourier(PERIOD,PAIRS): sines and cosines of a period in steps.
+  std::vector<std::string> calendar = {};
   std::string header = "auto";
   std::string separator = {};
   // Replacement of a missing input value or date. "previous": the last value. "interpolate": linear between its
@@ -66,6 +79,9 @@ struct ForecastOptions {
   std::string difference = "auto";
   // Standardization: by the training set of each series, or then by each window too.
   std::string scale = "auto";
+  // yes: a forecast below 0 is raised to 0, and so are bounds of intervals. auto: yes if all values of the series
+  // before the test set are counts, whole numbers from 0 on.
+  std::string non_negative = "auto";
   // Adds to the network's forecast a linear one of each series from its own window (the autoregressive component of
   // LSTNet, Lai et al. 2018, section 3.6). It starts at the least-squares solution, and the network's part at zero.
   bool autoregression = true;
@@ -88,14 +104,28 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"data.id", any_value,
          "column that names the series of a row, in a table with one series below the other (long format); empty: "
          "unique_id, item_id or series_id, if there is one; none: no such column"}),
+    option<&ForecastOptions::past_covariates>(
+        {"data.past_covariates", any_value,
+         "columns that the model reads, but does not forecast, up to the last known row"}),
+    option<&ForecastOptions::future_covariates>(
+        {"data.future_covariates", any_value,
+         "columns that are also known in the rows to forecast: rows at the end whose series are empty"}),
+    option<&ForecastOptions::static_covariates>(
+        {"data.static_covariates", any_value, "columns with one value per series (data.id)"}),
+    option<&ForecastOptions::categories>(
+        {"data.categories", any_value, "covariates whose numbers are categories; columns with texts always are"}),
+    option<&ForecastOptions::calendar>(
+        {"data.calendar", any_value,
+         "covariates from the dates: minute, hour, weekday, day, month, quarter, and fourier(PERIOD,PAIRS) with a "
+         "period in steps"}),
     option<&ForecastOptions::header>(keys::header),
     option<&ForecastOptions::separator>(keys::separator),
     option<&ForecastOptions::missing>(keys::missing),
     option<&ForecastOptions::missing_values>(keys::missing_values),
     option<&ForecastOptions::window>(
         {"data.window", between(0, 1e6),
-         "number of past values that a forecast reads; 0: one season or two (at least 8 values), whichever predicts "
-         "better"}),
+         "number of past values that a forecast reads; 0: one season or two (at least 8 values), or the longest "
+         "season, whichever predicts better"}),
     option<&ForecastOptions::horizon>(
         {"data.horizon", between(0, 1e5), "number of future values that are predicted at once; 0: a season"}),
     option<&ForecastOptions::stride>(
@@ -113,6 +143,9 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"data.scale", one_of("auto|series|window"),
          "standardize by the mean and deviation of the training set (series), and then of each window (window); auto: "
          "what predicts best"}),
+    option<&ForecastOptions::non_negative>(
+        {"data.non_negative", one_of("auto|yes|no"),
+         "raise forecasts below 0 to 0; auto: if the values are counts, whole numbers from 0 on"}),
     option<&ForecastOptions::autoregression>(
         {"model.autoregression", any_value,
          "add a linear forecast of each series from its own window, which starts at the least-squares solution"}),
@@ -132,11 +165,22 @@ class UNROLL_API Forecaster {
   const std::vector<std::string>& columns() const;  // S names; "" for a single unnamed column
   std::int64_t horizon() const;  // forecast steps of one model run
   std::int64_t history() const;  // rows that the model reads: its window, and the lags of its differences
+  bool is_non_negative() const;  // forecasts are at least 0
   using Values = std::vector<double>;  // [rows, S], oldest first
+  // C columns that the model reads beside the series; those of its calendar last.
+  std::vector<std::string> covariates() const;
+  // The columns of the table whose values in the rows to forecast must be given.
+  std::vector<std::string> covariates_ahead() const;
+  bool has_past_covariates() const;
   // Each history has history() rows or more. The last history() rows are read and must be finite. A model with an id
   // column takes shorter histories of at least one row: earlier rows are equal to the first. Returns `steps` rows,
-  // 0: horizon(). Beyond the horizon the model reads its own forecasts. Throws Error(usage) on a shorter history.
-  std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0);
+  // 0: horizon(). Beyond the horizon the model reads its own forecasts, which a model with past covariates cannot.
+  // `covariates`, for a model with covariates: for each history the rows of its C columns, followed by those of the
+  // rows to forecast. Numbers are as in the table, NaN if missing. A category is its index in the metadata; an unknown
+  // one is the number of categories.
+  // Throws Error(usage) on fewer rows.
+  std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0,
+                              std::span<const Values> covariates = {});
 
  private:
   struct State;

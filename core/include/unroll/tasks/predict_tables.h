@@ -45,6 +45,7 @@ class UNROLL_API FeatureReader {
 struct SeriesEnd {
   std::string id;
   std::vector<double> values;     // [rows, S], missing values filled
+  std::vector<double> covariates;  // [rows + steps, C], as Forecaster::predict takes them
   std::vector<std::string> next;  // the dates of the following steps, or 1, 2, ...
   std::vector<std::string> at;    // of the rows and of `next`: the date, or the row number from 0
 };
@@ -54,7 +55,8 @@ class UNROLL_API SeriesEnds {
  public:
   // Reads the last `rows` rows of each id, or fewer if there are fewer, and continues the dates by `steps`. Throws
   // Error(input_file) when the file is not a table of numbers, has fewer rows and no id column, or has another date
-  // step than the training file. Throws Error(usage) on a missing column.
+  // step than the training file. Throws Error(usage) on a missing column, and if the rows to forecast have no future
+  // covariates.
   SeriesEnds(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
              std::int64_t rows, std::int64_t steps);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tasks/forecast/differencing.h"
+#include "core/tasks/forecast/form/differencing.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/windows.h"
+#include "core/data/series/windows.h"
 
 #include <algorithm>
 #include <cmath>

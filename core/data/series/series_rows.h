@@ -10,24 +10,29 @@
 #include <vector>
 
 #include "core/data/batch/records.h"
+#include "core/data/series/covariates_read.h"
+#include "core/data/series/runs.h"
+#include "core/data/series/series_dates.h"
+#include "core/data/series/sorted_rows.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/runs.h"
-#include "core/data/table/series_dates.h"
-#include "core/data/table/sorted_rows.h"
 
 namespace unroll {
 
-// Rows [begin, end) of S series.
+// Rows [begin, end) of S series and C covariates.
 struct SeriesPiece {
   std::int64_t begin = 0, end = 0;
   std::int64_t first = 0;  // levels of earlier rows are those of this one, as in a stream
-  std::size_t n_series = 0;
+  std::size_t n_series = 0, n_covariates = 0;
   std::vector<double> levels;          // [end - begin, S], gaps filled
   std::vector<std::uint8_t> observed;  // like `levels`; 0 at a gap
+  std::vector<double> covariates;      // [end - begin, C], gaps filled with the last value; NaN before it
 
   double level(std::int64_t t, std::size_t s) const { return levels[at(std::max(t, first), s)]; }
+  std::span<const double> covariates_at(std::int64_t t) const {
+    return std::span(covariates).subspan((std::max(t, first) - begin) * n_covariates, n_covariates);
+  }
   bool is_observed(std::int64_t t, std::size_t s) const { return observed[at(t, s)] != 0; }
-  // Adds a row: `last` has the last value of each series, `values` NaN at gaps.
+  // Adds a row [S + C]: `last` has the last value of each column, `values` NaN at gaps.
   void add(std::span<const double> values, std::span<const double> last);
   // Fills gaps before `until` by linear interpolation. Uses no values from `until` on.
   void interpolate(std::int64_t until);
@@ -40,7 +45,8 @@ struct SeriesPiece {
 struct SeriesSegment {
   std::string id;
   std::int64_t begin = 0, end = 0;
-  std::int64_t first = 0;  // number of the date of row `begin`
+  std::int64_t first = 0;    // number of the date of row `begin`
+  std::int64_t n_ahead = 0;  // rows from `end` on with covariates, but no values of the series: they are to be forecast
   std::int64_t size() const { return end - begin; }
 };
 
@@ -53,6 +59,7 @@ struct SeriesFormat {
   std::optional<KnownTable> known = {};  // the table with `columns` and `date`
   std::string step = {};                 // of the dates, as in step_text; "": any
   std::string id = "none";               // as in ForecastOptions::id
+  std::vector<CovariateColumn> covariates = {};
 };
 // Determines the columns of the series from the first row. Throws Error(usage) if a column does not exist, or if the
 // default last column looks like dates.
@@ -61,7 +68,8 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
 
 // Missing values, and all values of missing dates, are gaps. A gap reads as the previous value, so no information comes
 // from the future. Rows before the first value of each series are dropped. With an id column, the rows of each id are a
-// table of their own, and the tables follow each other. Throws Error(input_file) on invalid numbers, irregular dates,
+// table of their own, and the tables follow each other. With covariates, the last rows of a table that have no value
+// are not a part of it: they are to be forecast. Throws Error(input_file) on invalid numbers, irregular dates,
 // dates with another step than the format's, refused gaps, and a series without values. Throws Error(usage) if a column
 // does not exist.
 class SeriesRows {
@@ -70,7 +78,8 @@ class SeriesRows {
   SeriesRows(RecordFile file, const SeriesFormat& format, bool hold);
 
   std::int64_t size() const { return n_; }
-  std::size_t n_series() const { return columns_.size(); }
+  std::size_t n_series() const { return format_.columns.size(); }
+  const std::vector<CovariateColumn>& covariates() const { return covariates_.columns(); }
   const std::vector<SeriesSegment>& segments() const { return segments_; }  // ascending, of all rows
   const SeriesSegment& segment_of(std::int64_t row) const { return segments_[segment_at(row)]; }
   std::size_t segment_at(std::int64_t row) const;
@@ -105,7 +114,7 @@ class SeriesRows {
   void find_columns(std::span<const std::string> cells);
   void find_id();
   void read_rows(const SortedRows& rows);
-  void read_values(const Line& line, std::span<const std::string> cells, std::span<double> values);
+  void read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) const;
   void add_row(std::span<const double> values, std::vector<double>& last);
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
   void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;
@@ -113,7 +122,8 @@ class SeriesRows {
   RecordFile file_;  // a record is a block of rows
   SeriesFormat format_;
   CsvReader reader_;
-  std::vector<std::size_t> columns_;
+  std::vector<std::size_t> columns_;  // of the series, then of the covariates
+  CovariatesRead covariates_;
   std::optional<std::size_t> id_column_;
   bool is_grouped_ = false;   // true: the rows of an id are not together in the file
   bool is_reversed_ = false;  // true: the newest rows come first in the file
@@ -129,7 +139,7 @@ class SeriesRows {
   bool hold_;
   SeriesPiece held_;
   std::vector<std::int64_t> block_rows_;  // [blocks] first row of each block
-  std::vector<double> before_;            // [blocks, S] levels
+  std::vector<double> before_;            // [blocks, S + C] levels
 };
 
 // Reads rows in order, thousands at a time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/series_rows.h"
+#include "core/data/series/series_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,22 +19,18 @@ constexpr std::int64_t k_block = 256;   // lines per record
 constexpr std::int64_t k_ahead = 4096;  // rows per read of a cursor
 constexpr double k_gap = std::numeric_limits<double>::quiet_NaN();
 
-// Replaces the last values of the series that have a value. Returns false if none has.
-bool keep_numbers(std::span<const double> values, std::vector<double>& last) {
-  bool any = false;
-  for (std::size_t s = 0; s < values.size(); ++s) {
-    if (std::isnan(values[s])) continue;
-    last[s] = values[s];
-    any = true;
-  }
-  return any;
+// Replaces the last values of the columns that have a value.
+void keep_numbers(std::span<const double> values, std::vector<double>& last) {
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (!std::isnan(values[k])) last[k] = values[k];
 }
 
 }  // namespace
 
 void SeriesPiece::add(std::span<const double> values, std::span<const double> last) {
-  levels.insert(levels.end(), last.begin(), last.end());
-  for (const double v : values) observed.push_back(std::isnan(v) ? 0 : 1);
+  levels.insert(levels.end(), last.begin(), last.begin() + static_cast<std::ptrdiff_t>(n_series));
+  covariates.insert(covariates.end(), last.begin() + static_cast<std::ptrdiff_t>(n_series), last.end());
+  for (const double v : values.first(n_series)) observed.push_back(std::isnan(v) ? 0 : 1);
 }
 
 void SeriesPiece::interpolate(std::int64_t until) {
@@ -49,7 +45,9 @@ void SeriesPiece::interpolate(std::int64_t until) {
 }
 
 SeriesRows::SeriesRows(RecordFile file, const SeriesFormat& format, bool hold)
-    : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv), hold_(hold) {
+    : file_(std::move(file)), format_(format), reader_(file_.name(), CsvLimits{}.max_columns, format.csv),
+      covariates_(format.covariates, format.is_trained), hold_(hold) {
+  held_.n_series = n_series();
   SortedRows rows(file_, format_.csv);
   find_dates(rows);
   if (rows.is_reordered() && !hold_)
@@ -79,6 +77,7 @@ SeriesFormat SeriesRows::format_of_others() const {
   format.known = KnownTable::of(reader_);
   format.date = date_column();
   format.id = id_column();
+  format.covariates = covariates();
   format.is_trained = true;
   if (dates_->exist()) format.step = step_text(dates_->step());
   return format;
@@ -102,6 +101,7 @@ void SeriesRows::find_columns(std::span<const std::string> cells) {
     if (has_ids) names.push_back(format_.id);
     if (has_dates) names.push_back(date.name);
     names.insert(names.end(), format_.columns.begin(), format_.columns.end());
+    for (const CovariateColumn& covariate : covariates()) names.push_back(covariate.name);
     columns_ = places_in(reader_, names, *format_.known);
     const auto take_first = [&] {
       const std::size_t first = columns_.front();
@@ -113,12 +113,20 @@ void SeriesRows::find_columns(std::span<const std::string> cells) {
   } else {
     find_id();
     columns_ = series_columns(reader_, format_, cells);
+    for (const CovariateColumn& covariate : covariates()) columns_.push_back(reader_.column(covariate.name));
     takes_last_ = reader_.n_columns() > 1 && format_.columns[0].empty() && !format_.is_trained;
     if (id_column_ && std::ranges::find(columns_, *id_column_) != columns_.end())
       throw Error(ErrorKind::usage, file_.name(),
                   "column '" + id_column() + "' names the series and cannot be one (data.id)",
                   "Set data.column to the column of the values, or data.id = \"none\"");
   }
+  const std::span<const std::size_t> of_series = std::span(columns_).first(n_series());
+  for (std::size_t k = n_series(); k < columns_.size(); ++k)
+    if (columns_[k] == id_column_ || std::ranges::find(of_series, columns_[k]) != of_series.end())
+      throw Error(ErrorKind::usage, file_.name(),
+                  "covariate '" + reader_.column_name(columns_[k]) + "' is also " +
+                      (columns_[k] == id_column_ ? "the column that names the series" : "a series to forecast"),
+                  "Leave it out of the covariates");
   dates_.emplace(reader_, date, columns_, id_column_);
 }
 
@@ -152,6 +160,7 @@ void SeriesRows::find_dates(SortedRows& rows) {
   bool together = true;
   rows.for_each(reader_, [&](const Line& line, std::span<const std::string> cells) {
     if (!dates_) find_columns(cells);
+    covariates_.see(reader_, cells, std::span(columns_).subspan(n_series()));
     if (id_column_ && (ids.empty() || cells[*id_column_] != id)) {
       id = cells[*id_column_];
       together = together && ids.insert(id).second;
@@ -169,6 +178,7 @@ void SeriesRows::find_dates(SortedRows& rows) {
     reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
     return find_dates(rows);
   }
+  covariates_.finish(file_.name());
   dates_->finish(reader_, file_.name());
   if (!dates_->exist()) return;
   const std::string step = step_text(dates_->step());
@@ -178,23 +188,31 @@ void SeriesRows::find_dates(SortedRows& rows) {
                 "Give data of the same step");
 }
 
-void SeriesRows::read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) {
+void SeriesRows::read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) const {
   const auto missing = format_.gaps_refused ? CsvReader::Missing::refused : CsvReader::Missing::as_nan;
-  for (std::size_t s = 0; s < columns_.size(); ++s) {
-    values[s] = reader_.number(cells[columns_[s]], line.number, columns_[s], missing);
-    n_missing_ += std::isnan(values[s]);
+  for (std::size_t k = 0; k < columns_.size(); ++k) {
+    const std::size_t c = columns_[k];
+    values[k] = k < n_series() ? reader_.number(cells[c], line.number, c, missing)
+                               : covariates_.value(reader_, cells[c], line.number, c, k - n_series(), missing);
   }
 }
 
 void SeriesRows::read_rows(const SortedRows& rows) {
-  const std::vector<double> gap(n_series(), k_gap);
+  const std::size_t S = n_series();
+  const std::vector<double> gap(columns_.size(), k_gap);
   std::vector<double> last, now(gap), before;
   std::int64_t number = 0, block_lines = 0;  // of the next row, begun or not
+  std::int64_t known_end = 0, n_unknown = 0;  // the row behind the last value, and missing values from there on
   std::optional<SeriesSegment> open;
   bool begun = false;  // each series of the segment has a value
   const auto end = [&] {
     if (!open) return;
     open->end = n_;
+    if (begun && !covariates().empty()) {
+      open->end = known_end;
+      open->n_ahead = n_ - known_end;
+      n_missing_ -= n_unknown;
+    }
     if (begun) segments_.push_back(std::move(*open));
     n_empty_ += !begun;
   };
@@ -214,6 +232,9 @@ void SeriesRows::read_rows(const SortedRows& rows) {
     }
     ++n_lines_;
     read_values(line, cells, now);
+    const auto n_gaps = std::count_if(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(S),
+                                      [](double v) { return std::isnan(v); });
+    n_missing_ += n_gaps;
     if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
     for (; number < here; ++number)
       if (begun) add_row(gap, last);
@@ -221,7 +242,8 @@ void SeriesRows::read_rows(const SortedRows& rows) {
     before = last;
     keep_numbers(now, last);
     if (!begun) open->first = number - 1;
-    begun = begun || std::none_of(last.begin(), last.end(), [](double v) { return std::isnan(v); });
+    begun = begun || std::none_of(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(S),
+                                  [](double v) { return std::isnan(v); });
     if (!begun) return;
     if (!hold_ && block_lines++ % k_block == 0) {
       file_.add(line.at);
@@ -229,9 +251,11 @@ void SeriesRows::read_rows(const SortedRows& rows) {
       before_.insert(before_.end(), before.begin(), before.end());
     }
     add_row(now, last);
+    n_unknown = static_cast<std::size_t>(n_gaps) < S ? 0 : n_unknown + n_gaps;
+    if (n_unknown == 0) known_end = n_;
   });
   end();
-  for (std::size_t s = 0; s < last.size() && segments_.empty(); ++s)
+  for (std::size_t s = 0; s < S && segments_.empty(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
                   "column '" + reader_.column_name(columns_[s]) + "' has no numbers");
@@ -239,7 +263,8 @@ void SeriesRows::read_rows(const SortedRows& rows) {
 
 // Adds a row of values, NaN at gaps, to those whose last values are `last`.
 void SeriesRows::add_row(std::span<const double> values, std::vector<double>& last) {
-  if (keep_numbers(values, last)) observed_.add(n_);
+  keep_numbers(values, last);
+  if (std::ranges::any_of(values.first(n_series()), [](double v) { return !std::isnan(v); })) observed_.add(n_);
   if (hold_) held_.add(values, last);
   ++n_;
 }
@@ -278,6 +303,10 @@ std::vector<std::string> SeriesRows::notes() const {
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
+  for (const CovariateColumn& covariate : covariates())
+    if (covariate.is_category)
+      notes.push_back(file_.name() + ": covariate " + in_quotes(covariate.name) + " has " +
+                      counted(covariate.categories.size(), "category"));
   return notes;
 }
 
@@ -288,24 +317,30 @@ std::vector<std::string> SeriesRows::warnings() const {
 }
 
 void SeriesRows::read(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
-  const std::int64_t S = std::ssize(columns_), from = begin * S, to = end * S;
   piece.begin = begin;
   piece.end = end;
   piece.first = begin;
-  piece.n_series = S;
+  piece.n_series = n_series();
+  piece.n_covariates = covariates().size();
   if (!hold_) return read_again(begin, end, piece);
-  piece.levels.assign(held_.levels.begin() + from, held_.levels.begin() + to);
-  piece.observed.assign(held_.observed.begin() + from, held_.observed.begin() + to);
+  const auto copy = [&]<class T>(const std::vector<T>& from, std::size_t width, std::vector<T>& to) {
+    const auto w = static_cast<std::int64_t>(width);
+    to.assign(from.begin() + begin * w, from.begin() + end * w);
+  };
+  copy(held_.levels, piece.n_series, piece.levels);
+  copy(held_.observed, piece.n_series, piece.observed);
+  copy(held_.covariates, piece.n_covariates, piece.covariates);
 }
 
 void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {
-  const std::size_t S = n_series();
+  const std::size_t width = columns_.size();
   piece.levels.clear();
   piece.observed.clear();
+  piece.covariates.clear();
   const auto after = std::upper_bound(block_rows_.begin(), block_rows_.end(), begin);
   std::size_t block = after - block_rows_.begin() - 1;
-  std::vector<double> last, now(S);
-  const std::vector<double> gap(S, k_gap);
+  std::vector<double> last, now(width);
+  const std::vector<double> gap(width, k_gap);
   std::int64_t t = block_rows_[block];
   const auto take = [&](const std::vector<double>& values) {
     keep_numbers(values, last);
@@ -314,24 +349,25 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
   };
   for (; t < end && block < block_rows_.size(); ++block) {
     while (t < std::min(block_rows_[block], end)) take(gap);
-    const double* const first = before_.data() + block * S;
-    last.assign(first, first + S);
+    const double* const first = before_.data() + block * width;
+    last.assign(first, first + width);
     const SeriesSegment& segment = segment_of(block_rows_[block]);
     const std::string text = file_.text(static_cast<std::int64_t>(block));
     csv_rows(lines_of(text))([&](const Line& line) {
       // The last block of a segment may end with rows of ids without values.
-      if (t >= std::min(end, segment.end) || trimmed(line.text).empty()) return;
-      numbers_in(file_, reader_, line.text, columns_, now);
+      if (t >= std::min(end, segment.end + segment.n_ahead) || trimmed(line.text).empty()) return;
+      const std::vector<std::string> cells = cells_in(file_, reader_, line.text);
+      read_values(line, cells, now);
       if (dates_->exist()) {
-        const std::string date = cells_in(file_, reader_, line.text)[dates_->column()];
-        const std::int64_t here = dates_->number(reader_, date, line.number) - segment.first + segment.begin;
+        const std::int64_t here =
+            dates_->number(reader_, cells[dates_->column()], line.number) - segment.first + segment.begin;
         if (here < t) file_.refuse_changed();
         while (t < std::min(here, end)) take(gap);
       }
       if (t < end) take(now);
     });
   }
-  if (piece.levels.size() != (end - begin) * S) file_.refuse_changed();
+  if (piece.levels.size() != (end - begin) * n_series()) file_.refuse_changed();
 }
 
 void SeriesRows::read_window(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const {

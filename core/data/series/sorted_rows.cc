@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/sorted_rows.h"
+#include "core/data/series/sorted_rows.h"
 
 #include <algorithm>
 #include <numeric>

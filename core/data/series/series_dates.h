@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/data/dates/date_sequence.h"
+#include "core/data/series/unread_columns.h"
 #include "core/data/table/csv.h"
-#include "core/data/table/unread_columns.h"
 
 namespace unroll {
 
@@ -51,7 +51,8 @@ class SeriesDates {
   Timestamp last() const { return dates().last(); }
   // Returns the number of a row's date, from 0. Throws Error(input_file) if it is not a whole number of steps away.
   std::int64_t number(const CsvReader& reader, const std::string& cell, std::size_t line) const;
-  std::string text(std::int64_t number) const { return dates().text(after(first(), number, step())); }
+  Timestamp at(std::int64_t number) const { return after(first(), number, step()); }
+  std::string text(std::int64_t number) const { return dates().text(at(number)); }
   std::vector<std::string> warnings() const { return warnings_; }
 
  private:

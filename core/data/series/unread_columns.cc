@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/unread_columns.h"
+#include "core/data/series/unread_columns.h"
 
 #include <algorithm>
 #include <cmath>

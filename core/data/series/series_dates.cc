@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/series_dates.h"
+#include "core/data/series/series_dates.h"
 
 #include <algorithm>
 

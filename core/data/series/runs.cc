@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/table/runs.h"
+#include "core/data/series/runs.h"
 
 #include <algorithm>
 

@@ -7,7 +7,8 @@
 #include <string_view>
 
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/differencing.h"
+#include "core/tasks/forecast/form/covariates.h"
+#include "core/tasks/forecast/form/differencing.h"
 
 namespace unroll {
 
@@ -16,6 +17,8 @@ struct ForecastForm {
   bool by_window = false;      // each window has its own scale
   std::int64_t regressed = 0;  // R; 0: no linear part
   bool is_common = false;      // one model of many segments, whose levels may differ by orders of magnitude
+  bool is_non_negative = false;  // forecasts below 0 are raised to 0
+  Covariates covariates = {};
 
   std::int64_t depth() const { return differencing.depth(); }
   // The scale of a constant window, in units of the common scale. It is above zero, and its square is above the
@@ -29,8 +32,11 @@ void put_form(Metadata& metadata, const ForecastForm& form);
 ForecastForm get_form(const Metadata& metadata);  // throws Error(input_file)
 
 // The linear part: the forecast of series s, h steps ahead, is bias[s,h] + sum over r of weight[s,r,h] * window[r].
+// With covariates, it forecasts what their effects leave of the series: it is a regression with autoregressive errors
+// (Hyndman & Athanasopoulos 2021, section 10). Effects are those of the changes of K features in h steps.
 struct LinearStart {
   Tensor weight, bias;  // [S,R,H], [S,1,H]
+  Tensor effect;        // [H,K,S]
 };
 
 // The answers to x [W,B,S], both standardized.
@@ -38,9 +44,10 @@ struct ForecastAnswers {
   Value y;     // [B,H,S]
   Value unit;  // [B,1,S], the scale of each window; empty unless form.by_window
 };
-// `start` has the initial values of the linear part; without it they are zero.
-ForecastAnswers forecast_answers(Scope& scope, Value x, const RecurrentModelOptions& model, const ForecastForm& form,
-                                 std::int64_t horizon, const LinearStart* start = nullptr);
+// `covariates` [D+W+H,B,C] are as Covariates::values takes them, or empty. `start` has the initial values of the linear
+// part; without it they are zero.
+ForecastAnswers forecast_answers(Scope& scope, Value x, Value covariates, const RecurrentModelOptions& model,
+                                 const ForecastForm& form, std::int64_t horizon, const LinearStart* start = nullptr);
 // The linear part alone: window [W,B,S] -> [B,H,S].
 Value linear_forecast(const Scope& scope, Value window, std::int64_t regressed, std::int64_t horizon,
                       const LinearStart* start = nullptr);
