@@ -114,6 +114,19 @@ void add_training(nb::module_& module) {
                              const std::vector<double>& levels) {
     return forecast({config, true, settings, {}, false, nb::none()}, levels);
   }, "config"_a, "settings"_a, "levels"_a);
+  module.def("_backtest", [](const std::string& config, const std::vector<std::string>& settings, std::int64_t folds,
+                             bool refit) {
+    return backtest({config, true, settings, {}, false, nb::none()}, folds, refit);
+  }, "config"_a, "settings"_a, "folds"_a, "refit"_a);
+  module.def("_evaluate", [](const std::string& folder, const std::string& split,
+                             const std::vector<std::string>& settings) {
+    const Evaluation e = evaluate(folder, split, settings);
+    nb::dict result;
+    result["loss"] = e.loss;
+    result["metrics"] = nb::cast(e.metrics);
+    result["baselines"] = nb::cast(e.baselines);
+    return result;
+  }, "folder"_a, "split"_a, "settings"_a);
 }
 
 }  // namespace

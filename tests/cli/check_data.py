@@ -32,8 +32,26 @@ def measurements(folder):
     again = ok("train", folder / "own.toml", "--out", folder / "again", *SMALL, "--set", "data.test=new.csv")
     assert "110 rows" in again.err, again.err
     ok("eval", folder / "again")
+    # Files after `new` start at the current folder.
+    ok("new", "classify", "sub/two.toml", "--data", "iris.csv", "--set", "data.test=new.csv", cwd=folder)
+    again = ok("train", folder / "sub/two.toml", "--out", folder / "two", *SMALL)
+    assert "110 rows" in again.err, again.err
     refused(2, "train", folder / "own.toml", "--out", folder / "old", "--set", "data.held_out=0.1",
             says=["data.validation and data.test"])
+
+
+def long_rows(folder):
+    """advice for rows of many steps that the model does not learn begins with data.steps"""
+    rows = [",".join(str(i * j * 7919 % 13) for j in range(60)) + f",{'ab'[i * i % 7 % 2]}" for i in range(1, 90)]
+    (folder / "rows.csv").write_text("\n".join(rows) + "\n")
+    ok("new", "classify", folder / "own.toml", "--data", folder / "rows.csv")
+    wider = "Try fewer, wider steps than 60 (`data.steps = 1` reads a row at once), "
+    for steps, begins in ((60, wider), (1, "Try `unroll")):
+        run = folder / str(steps)
+        ok("train", folder / "own.toml", "--out", run, *SMALL, "--max-updates", 1, "--set", f"data.steps={steps}",
+           "--set", "train.lr=1e-9")
+        told = " ".join(ok("eval", run, "--split", "train").messages())
+        assert "advice: no learning: accuracy is " in told and begins in told, told
 
 
 def days(folder):
@@ -103,7 +121,7 @@ def forms(folder):
     assert "60 rows, header found" in said[0] and "label '8', 2 classes" in said[0], said
     assert "'0,1,2,3,4,5,...', is read as a header because its numbers are consecutive" in said[1], said
     answers = ok("predict", folder / "run", "--input", folder / "frame.csv", "--format", "csv").out.splitlines()
-    assert len(answers) == 61 and {line.split(",")[0] for line in answers[1:]} <= {"1", "2"}, answers[:3]
+    assert len(answers) == 61 and {line.split(",")[1] for line in answers[1:]} <= {"1", "2"}, answers[:3]
     (folder / "comma.csv").write_text("".join(f"{12 + i % 3},{i * 7 % 10}\n" for i in range(90)))
     size = ["--set", "data.window=5", "--set", "data.period=3"]
     ok("new", "forecast", folder / "comma.toml", "--data", folder / "comma.csv", *size)
@@ -111,7 +129,7 @@ def forms(folder):
     findings = ok("data", "check", folder / "comma.toml", "--json").json()["findings"]
     assert [what in finding["what"] for finding in findings if finding["check"] == "format"] == [True], findings
     train = ok("train", folder / "comma.toml", "--out", folder / "comma", *SMALL)
-    for call_with_data in (train, ok("train", folder / "comma.toml", "--find-lr", *SMALL),
+    for call_with_data in (train, call("train", folder / "comma.toml", "--find-lr", *SMALL),
                            ok("ablation", folder / "comma.toml", "hidden=4", "--minutes", 0.001, "--seeds", 1)):
         warned = [line for line in call_with_data.messages() if line.startswith("warning: comma.csv: " + what)]
         assert len(warned) == 1, call_with_data.err
@@ -170,4 +188,4 @@ def data_check(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([measurements, days, dates, forms, texts, data_check], work)
+    run_checks([measurements, long_rows, days, dates, forms, texts, data_check], work)

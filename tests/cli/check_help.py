@@ -8,13 +8,13 @@ import tempfile
 
 from command import call, ok, run_checks
 
-GROUPS = {"Start here": ["new", "data", "train", "eval", "predict", "generate"],
+GROUPS = {"Start here": ["new", "data", "train", "eval", "backtest", "predict", "generate"],
           "Understand a model": ["inspect", "explain", "profile", "compare", "report", "ablation"],
           "Deploy": ["stream", "run", "export", "import", "bench"],
           "Machine": ["doctor", "completion"]}
 COMMANDS = [name for names in GROUPS.values() for name in names]
-VERBS = {"Create", "Check", "Train", "Evaluate", "Predict", "Generate", "Show", "Explain", "Measure", "Write", "Run",
-         "Import", "Print"}
+VERBS = {"Create", "Check", "Train", "Evaluate", "Forecast", "Predict", "Generate", "Show", "Explain", "Measure",
+         "Write", "Run", "Import", "Print"}
 
 
 # Values without a default: nothing happens unless they are given.

@@ -143,6 +143,7 @@ def classes(folder):
     done = ok("predict", run, "--input", test, "--top-k", 3, "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
     truth = [row["kind"] for row in table(test.read_text())]
+    assert [row["row"] for row in rows] == list(range(1, 102)), "answers carry the number of their row"
     right = sum(row["label"] == label for row, label in zip(rows, truth, strict=True))
     assert abs(right / 101 - accuracy) < 1e-6 and 0.4 < accuracy < 1, (right, accuracy)
     assert f"accuracy {right / 101:.4g} on 101 rows with a label" in done.err, done.err
@@ -153,7 +154,7 @@ def classes(folder):
     assert [row["label"] for row in plain] == [row["label"] for row in rows] and "iris, blue" in str(plain)
     (folder / "bad.csv").write_text("length,width\n1,2\n1,x\n\n3,4\n")
     bad = fed((folder / "bad.csv").read_text(), "predict", run, code=3)
-    assert [bool(row["label"]) for row in table(bad.stdout)] == [True, False, True], bad.stdout
+    assert [(row["row"], bool(row["label"])) for row in table(bad.stdout)] == [("1", True), ("2", False), ("3", True)]
     assert "stdin:3" in bad.stderr and "'x' is not a number" in bad.stderr, bad.stderr
     broken = 'length,width,kind\n1,2,"ro\n\nse"\n3,x,lily\n3,4,"a""\n"\n'
     rows = fed(broken, "predict", run, code=3)
@@ -192,6 +193,7 @@ def numbers(folder):
     assert report["metrics"]["r2"] < 1 and report["baselines"]["mean"]["r2"] == 0, report
     # Columns in another order and without the targets: the same answers.
     other = table(ok("predict", run, "--input", boxes(77, "other.csv", ("c", "a", "b"))).out)
+    assert [row["row"] for row in other] == [str(n) for n in range(1, 78)], other[:2]
     assert [float(row["area"]) for row in other] == [row["area"] for row in rows], other[0]
     bad = fed("a,b,c\n1,2,3\n1,x,3\n", "predict", run, code=3)
     assert [bool(row["price"]) for row in table(bad.stdout)] == [True, False], bad.stdout

@@ -5,6 +5,7 @@ usage: check_forecasts.py UNROLL
 """
 import csv
 import importlib
+import json
 import math
 import pathlib
 import subprocess
@@ -54,6 +55,14 @@ check([*zip(given["store"], given["month"])] == [(row["store"], row["month"]) fo
 for name in list(given)[2:]:
     check(close(given[name], [row[name] for row in wanted]), f"{name} is that of the command")
 
+noise = [t * t * 31 % 101 for t in range(83)]
+priced = {"t": list(range(80)), "units": [200 + t - 2 * noise[t] for t in range(80)], "price": noise[:80]}
+ahead = {"t": [80, 81, 82], "price": noise[80:]}
+known = SETTINGS | {"data.future_covariates": ["price"], "data.column": "units", "data.difference": "first"}
+found = unroll.forecast(priced, 3, future=ahead, settings=known)["units"]
+check(all(abs(value - 200 - t + 2 * noise[t]) < 5 for t, value in zip(ahead["t"], found)), "prices ahead are read")
+refused(unroll.UsageError, "a forecast of 3 steps reads the covariate", unroll.forecast, priced, 3, settings=known)
+
 one = table["units"][:40]
 check(close(unroll.forecast(one, 2, settings=SETTINGS), unroll.forecast(np.array(one), 2, settings=SETTINGS)),
       "a list and an array are one series")
@@ -63,6 +72,44 @@ with warnings.catch_warnings(record=True) as said:
     bounds = unroll.forecast({"y": one}, 2, level=99, settings=SETTINGS)
 check(all(map(math.isnan, bounds["y-lo-99"])) and any("no interval at 99 %" in str(w.message) for w in said),
       "an interval that the validation set cannot give is named")
+
+# Backtests, in the form of cross_validation of Nixtla's libraries.
+with tempfile.TemporaryDirectory() as folder:
+    data, out = pathlib.Path(folder) / "data.csv", pathlib.Path(folder) / "f.csv"
+    with data.open("w", newline="") as file:
+        csv.writer(file).writerows([table, *zip(*table.values())])
+    words = [w for k, v in (SETTINGS | {"data.id": "store", "data.horizon": 3}).items() for w in ("--set", f"{k}={v}")]
+    call = lambda *words: subprocess.run([UNROLL, *words], check=True, capture_output=True, text=True)
+    call("new", "forecast", f"{folder}/c.toml", "--data", data, *words, "--set", "train.validate_every=20")
+    call("backtest", f"{folder}/c.toml", "--folds", "2", "--forecasts", out)
+    wanted = list(csv.DictReader(out.open()))
+    run = unroll.train(f"{folder}/c.toml", out=f"{folder}/run")
+    of_command = json.loads(call("eval", f"{folder}/run", "--json").stdout)
+    of_python = unroll.evaluate(f"{folder}/run")
+    check(of_python["metrics"] == of_command["metrics"] and of_python["baselines"] == of_command["baselines"]
+          and of_python["loss"] == of_command["loss"], "evaluate gives the metrics and baselines of eval")
+    check(unroll.evaluate(pathlib.Path(folder) / "run", split="train")["loss"] != of_python["loss"], "of another split")
+    refused(unroll.UsageError, "split must be train, validation or test; got 'best'", unroll.evaluate, f"{folder}/run",
+            split="best")
+    refused(unroll.UsageError, "the test set is empty", unroll.evaluate, f"{folder}/run", settings={"data.test": 0})
+    history = table["units"][:30]
+    check((run.model.predict(np.array(history))[0] == run.model.predict([history])[0]).all()
+          and (run.model.predict(history)[0] == run.model.predict([history])[0]).all(),
+          "an array or list of numbers is one history")
+    history[3] = math.nan
+    check(np.isfinite(run.model.predict(np.array(history))[0]).all(), "NaN in a history is filled")
+found = unroll.backtest(table, 3, 2, id="store", settings=SETTINGS | {"train.validate_every": 20})
+check(list(found) == ["unique_id", "ds", "cutoff", "y", "unroll", "persistence", "seasonal_naive"],
+      "columns of a backtest")
+for name, of in {"unique_id": "series", "ds": "at", "cutoff": "origin"}.items():
+    check(found[name] == [row[of] for row in wanted], f"{name} of a backtest")
+for name, of in {"y": "value", "unroll": "forecast", "seasonal_naive": "seasonal_naive"}.items():
+    check(close(found[name], [row[of] for row in wanted]), f"{name} of a backtest is that of the command")
+found = unroll.backtest(np.array(one), 2, folds=1, refit=False, settings=SETTINGS)
+check(found["ds"][0] == found["cutoff"][0] + 1 and len(found["linear_ar"]) == len(found["y"]),
+      "a backtest of one series")
+refused(unroll.DTypeError, "[unroll.backtest: folds]", unroll.backtest, table, 3, 0)
+refused(unroll.UsageError, "number of test windows", unroll.backtest, table, 3, 500, id="store", settings=SETTINGS)
 
 refused(unroll.DTypeError, "[unroll.forecast: frame]", unroll.forecast, 3, 1)
 refused(unroll.DTypeError, "[unroll.forecast: horizon]", unroll.forecast, table, 0)
@@ -85,6 +132,9 @@ for name, make in {"pandas": lambda m: m.DataFrame(table), "polars": lambda m: m
         dated = make(module).assign(month=module.to_datetime(table["month"]))
         answer = unroll.forecast(dated, 3, id="store", settings=SETTINGS)
         check(answer["month"].dtype == dated["month"].dtype, "dates of pandas stay dates")
+        answer = unroll.backtest(dated, 3, 1, refit=False, id="store", settings=SETTINGS)
+        check(answer["ds"].dtype.kind == "M" and (answer["cutoff"] < answer["ds"]).all(),
+              "dates of a backtest are dates")
         series = dated[dated.store == "S0"].set_index("month")["units"]
         answer = unroll.forecast(series, 2, settings=SETTINGS)
         check(list(answer.columns) == ["month", "units"] and len(answer) == 2, "a series of pandas with dates as index")
@@ -92,4 +142,6 @@ for name, make in {"pandas": lambda m: m.DataFrame(table), "polars": lambda m: m
         dated = make(module).with_columns(module.col("month").str.to_date())
         answer = unroll.forecast(dated, 3, id="store", settings=SETTINGS)
         check(answer["month"].dtype == module.Date, "dates of Polars stay dates")
+        answer = unroll.backtest(dated, 3, 1, refit=False, id="store", settings=SETTINGS)
+        check(answer["ds"].dtype == module.Date, "dates of a backtest of Polars are dates")
 finish()

@@ -151,7 +151,8 @@ TEST_CASE("a model that is worse than a baseline is told which") {
   const Baselines text{{"frequency", {{"perplexity", 20}}}};
   const Row rows[] = {
       {"forecast", {{"mae", 1}, {"mase", 1.417}}, series, "worse than a baseline",
-       {"mase is 1.417", "seasonal_naive 1.07", "Try a longer `data.window`", "--find-lr"}},
+       {"mase is 1.417", "seasonal_naive 1.07", "Try a longer `data.window`", "--find-lr",
+        "`unroll predict RUN --baseline seasonal_naive`"}},
       {"better forecast", {{"mae", 4}, {"mase", 0.9}}, series, ""},
       {"most frequent class", {{"accuracy", 0.4}}, classes, "no learning", {"most_frequent has 0.4"}},
       {"naive Bayes is better", {{"accuracy", 0.7}}, classes, "worse than a baseline", {"naive_bayes has 0.8"}},
@@ -169,6 +170,8 @@ TEST_CASE("a model that is worse than a baseline is told which") {
     CHECK((advice ? advice->symptom : "") == row.symptom);
     for (const char* words : row.says) CHECK(advice->text.find(words) != std::string::npos);
   }
+  CHECK(compare_with_baselines({{"accuracy", 0.4}}, classes, "fewer, wider steps")->text.find(
+            "Try fewer, wider steps, `unroll train CONFIG --find-lr`") != std::string::npos);
 }
 
 TEST_CASE("what only just is no symptom is none") {

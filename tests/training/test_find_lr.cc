@@ -23,6 +23,7 @@ class Bowl : public Task {
  public:
   std::vector<float> curvature{1, 1}, target{1, 1};
   float noise = 0, offset = 0;
+  bool has_validation = true;
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const auto n = static_cast<std::int64_t>(target.size());
     const Value x = scope.graph().input("x", like.inputs.at("x").type());
@@ -31,7 +32,7 @@ class Bowl : public Task {
     t.loss = sum(square(scope.parameter("w", {n}, Initializer::constant(0)) - x) * c) + static_cast<double>(offset);
     return t;
   }
-  std::int64_t n_batches(Split split) const override { return split == Split::train ? 7 : 1; }
+  std::int64_t n_batches(Split split) const override { return split == Split::train ? 7 : has_validation; }
   Batch batch(Split split, std::uint64_t seed, std::int64_t epoch, std::int64_t index) const override {
     std::mt19937 random(static_cast<unsigned>(seed * 100003 + static_cast<std::uint64_t>(epoch * 7 + index)));
     std::vector<float> x = target;
@@ -128,6 +129,21 @@ TEST_CASE("a rate is suggested below the one at which the loss diverges, and the
   CHECK(told == static_cast<std::int64_t>(found.trials.size()));
   CHECK_THROWS_AS(find_lr(bowl, *backend, o, {.from = 1, .to = 0.1}), Error);
   CHECK_THROWS_AS(find_lr(bowl, *backend, o, {.trial_updates = 1}), Error);
+}
+
+TEST_CASE("no rate is suggested where none lowers the loss by more than its noise") {
+  const auto backend = make_backend("cpu", {.threads = 1});
+  for (const bool has_validation : {true, false})
+    for (const float noise : {0.1F, 1.0F}) {
+      const auto bowl = std::make_shared<Bowl>();
+      bowl->has_validation = has_validation;
+      bowl->noise = noise;
+      bowl->offset = 1;
+      CHECK(find_lr(bowl, *backend, training("adam", 60)).suggested > 1e-3);
+      bowl->target = {0, 0};  // the initial parameters are the best ones
+      CHECK_THROWS_WITH(find_lr(bowl, *backend, training("adam", 60)),
+                        doctest::Contains("no learning rate found: the loss of the initial parameters is 1"));
+    }
 }
 
 TEST_CASE("a search takes the batches of an update together") {

@@ -67,7 +67,7 @@ double LeastSquares::largest_square() const {
 void LeastSquares::solve(double ridge) {
   for (std::size_t i = 0; i < n_; ++i) squares_[i * n_ + i] += ridge;
   solve_in_place(squares_, solution_, n_);
-  squares_.clear();
+  squares_ = std::vector<double>();
 }
 
 void LeastSquares::predict(std::span<const double> inputs, std::span<double> targets) const {

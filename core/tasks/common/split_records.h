@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 namespace unroll {
 
 class Covariates;
+class SeriesBaselines;
 
 // Interface of all data tasks: the unit that data.validation and data.test divide.
 class UNROLL_API SplitSizes {
@@ -64,6 +66,13 @@ class SplitSeries {
   virtual std::int64_t period() const = 0;             // of the season, in rows
   virtual bool interpolates() const = 0;               // true: interpolate missing values within a window
   virtual const Covariates& covariates() const = 0;
+  // The units of mase of the series of a row: [S], 0 where there is none.
+  virtual std::span<const double> units_at(Split split, std::int64_t row) const = 0;
+  // Fits the baselines to the training windows; linear_ar only with `regresses`.
+  virtual std::shared_ptr<const SeriesBaselines> fit_baselines(bool regresses) const = 0;
+  // The task with another test set: part `fold`, from 0, of `folds` parts of its test windows. With `refit`, training
+  // and validation rows end where that part begins.
+  virtual std::shared_ptr<const Task> test_fold(std::int64_t fold, std::int64_t folds, bool refit) const = 0;
 };
 
 }  // namespace unroll

@@ -25,7 +25,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       : Forecast(recipe_of(checked_options(options, "forecast"), rows, fitted), rows, name, fitted) {}
 
   Forecast(ForecastRecipe recipe, const SeriesOfSplits& rows, const std::string& name, const Metadata& fitted)
-      : options_(recipe.options), form_(recipe.shape.form), decided_(recipe.notes), windows_(rows, recipe, name) {
+      : options_(recipe.options), form_(recipe.shape.form), least_(recipe.shape.least), decided_(recipe.notes),
+        windows_(rows, recipe, name) {
     for (std::size_t s = 0; s < rows[0]->n_series(); ++s) names_.push_back(rows[0]->column_name(s));
     if (fitted.empty()) learn();
     else use(fitted, name);
@@ -68,6 +69,23 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   std::int64_t period() const override { return options_.period; }
   bool interpolates() const override { return options_.missing == "interpolate"; }
   const Covariates& covariates() const override { return form_.covariates; }
+  std::span<const double> units_at(Split split, std::int64_t row) const override {
+    return windows_.seasonal_at(split, row);
+  }
+  std::shared_ptr<const SeriesBaselines> fit_baselines(bool regresses) const override {
+    return std::make_shared<const SeriesBaselines>(baseline_data(), regresses);
+  }
+  std::shared_ptr<const Task> test_fold(std::int64_t fold, std::int64_t folds, bool refit) const override {
+    ForecastRecipe recipe{options_, {form_, options_.window, options_.horizon, least_}, {}, {}};
+    for (const SegmentSplit& s : windows_.splits()) {
+      const std::int64_t n = std::max<std::int64_t>(s.end - s.test - options_.horizon + 1, 0);
+      const std::int64_t begin = s.test + fold * n / folds, next = s.test + (fold + 1) * n / folds;
+      recipe.splits.push_back({s.begin, refit ? s.validation + begin - s.test : s.validation, begin,
+                               n == 0 ? s.end : next + options_.horizon - 1});
+    }
+    return std::make_shared<Forecast>(std::move(recipe), windows_.all_rows(), series(Split::train).reader().name(),
+                                      Metadata{});
+  }
 
   std::int64_t n_examples(Split split) const override { return windows(split).size(); }
   bool are_windows() const override { return true; }
@@ -177,9 +195,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (windows(split).empty()) return {};
-    const auto by_series = method_errors(series(Split::train), windows_.training_targets(),
-                                         {series(split), windows(split), windows_.seasonal(split)},
-                                         form_.differencing, options_);
+    const auto by_series =
+        method_errors(baseline_data(), {series(split), windows(split), windows_.seasonal(split)});
     std::map<std::string_view, ForecastErrors> in_all;
     std::map<std::string, std::map<std::string, double>> metrics;
     for (std::size_t s = 0; s < names_.size(); ++s)
@@ -192,6 +209,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
   }
 
  private:
+  BaselineData baseline_data() const {
+    return {series(Split::train), windows_.training_targets(), form_.differencing, options_};
+  }
+
   // Decides what the options leave to the rows before the test set, or to the trained model.
   static ForecastRecipe recipe_of(const ForecastOptions& options, const SeriesOfSplits& rows, const Metadata& fitted) {
     if (!fitted.empty()) return trained_recipe(options, *rows[0], fitted);
@@ -285,6 +306,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   ForecastOptions options_;
   ForecastForm form_;
+  std::int64_t least_;                // as in ForecastShape
   std::vector<std::string> decided_;  // by the recipe, in words
   ForecastWindows windows_;
   std::vector<std::string> names_;  // of the series

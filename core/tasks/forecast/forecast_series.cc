@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 
 #include "core/support/text/in_quotes.h"
@@ -82,31 +81,6 @@ SeriesFormat series_format(const Metadata& m) {
   if (!format.columns[0].empty()) format.known = known_table(m);
   format.step = text_or("date_step", "");
   return format;
-}
-
-void ForecastErrors::add(double error, double seasonal) {
-  absolute += std::fabs(error);
-  square += error * error;
-  ++n;
-  if (seasonal <= 0) return;
-  scaled += std::fabs(error) / seasonal;
-  ++n_scaled;
-}
-
-ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {
-  absolute += other.absolute;
-  square += other.square;
-  n += other.n;
-  scaled += other.scaled;
-  n_scaled += other.n_scaled;
-  return *this;
-}
-
-void ForecastErrors::put(std::map<std::string, double>& metrics, const std::string& suffix) const {
-  if (n == 0) return;
-  metrics["mae" + suffix] = absolute / n;
-  metrics["rmse" + suffix] = std::sqrt(square / n);
-  if (n_scaled > 0) metrics["mase" + suffix] = scaled / n_scaled;
 }
 
 namespace {
@@ -205,103 +179,6 @@ std::vector<double> seasonal_errors(const SeriesRows& rows, std::span<const Segm
       }
     }
     for (std::size_t s = 0; s < S; ++s) errors.push_back(counts[s] > 0 ? sums[s] / counts[s] : 0);
-  }
-  return errors;
-}
-
-namespace {
-
-constexpr std::string_view k_methods[] = {"persistence", "seasonal_naive", "linear_ar"};
-
-// The baselines of some of the series, as many as fit in memory.
-class Methods {
- public:
-  // Without `train` there are no regressions.
-  Methods(const SeriesRows* train, const SeriesWindows& scored, std::size_t begin, std::size_t end,
-          const Differencing& differencing, const ForecastOptions& options)
-      : rows_(scored.rows),
-        scored_(scored.rows),
-        seasonal_(scored.seasonal),
-        differencing_(differencing),
-        options_(options),
-        begin_(begin),
-        end_(end) {
-    if (!train) return;
-    train_.emplace(*train);
-    regressions_.resize(end - begin, Autoregression(options.window));
-  }
-
-  void learn(std::int64_t t) {
-    const SeriesPiece& piece = train_->at(t - options_.window - differencing_.depth(), t + 1);
-    for (std::size_t s = begin_; s < end_; ++s)
-      regressions_[s - begin_].learn(values_before(piece, t, s), value_at(piece, t, s, differencing_));
-  }
-  void solve() {
-    for (Autoregression& a : regressions_) a.solve();
-  }
-  void add_errors(std::int64_t t, std::span<MethodErrors> errors) {
-    const std::int64_t back = std::max(options_.window + differencing_.depth(), options_.period);
-    const std::size_t segment = rows_.segment_at(t);
-    const std::int64_t first = rows_.segments()[segment].begin;
-    const SeriesPiece& piece = scored_.at(std::max(t - back, first), t + options_.horizon);
-    for (std::size_t s = begin_; s < end_; ++s) {
-      const double seasonal = seasonal_[segment * rows_.n_series() + s];
-      for (const std::string_view method : std::span(k_methods).first(regressions_.empty() ? 2 : 3)) {
-        const std::vector<double> predicted = path(piece, method, t, s, first);
-        ForecastErrors& e = errors[s][method];
-        for (std::int64_t h = 0; h < options_.horizon; ++h)
-          if (piece.is_observed(t + h, s)) e.add(predicted[h] - piece.level(t + h, s), seasonal);
-      }
-    }
-  }
-
- private:
-  std::vector<double> values_before(const SeriesPiece& piece, std::int64_t t, std::size_t s) const {
-    std::vector<double> values;
-    for (std::int64_t w = options_.window; w > 0; --w)
-      values.push_back(value_at(piece, t - w, s, differencing_));
-    return values;
-  }
-  // Returns the predicted values from t on. `first` is the first row of the segment.
-  std::vector<double> path(const SeriesPiece& piece, std::string_view method, std::int64_t t, std::size_t s,
-                           std::int64_t first) const {
-    if (method == "linear_ar") {
-      std::vector<double> values = regressions_[s - begin_].predict(values_before(piece, t, s), options_.horizon);
-      differencing_.integrate([&](std::int64_t back) { return piece.level(t - back, s); }, values);
-      return values;
-    }
-    const auto level = [&](std::int64_t at) { return piece.level(std::max(at, first), s); };
-    std::vector<double> values;
-    // Seasonal: the last value before t at a distance of whole seasons from t + h.
-    for (std::int64_t h = 0; h < options_.horizon; ++h)
-      values.push_back(level(method == "persistence" ? t - 1 : t + h - (h / options_.period + 1) * options_.period));
-    return values;
-  }
-
-  const SeriesRows& rows_;
-  std::optional<SeriesCursor> train_;
-  SeriesCursor scored_;
-  std::span<const double> seasonal_;  // [segments, S]
-  const Differencing& differencing_;
-  const ForecastOptions& options_;
-  std::size_t begin_, end_;  // range of the series
-  std::vector<Autoregression> regressions_;
-};
-
-}  // namespace
-
-std::vector<MethodErrors> method_errors(const SeriesRows& train, const Runs& trained, const SeriesWindows& scored,
-                                        const Differencing& differencing, const ForecastOptions& options) {
-  constexpr std::size_t k_room = std::size_t{1} << 23;  // maximum elements of the normal equations in memory
-  const bool regresses = train.id_column() == "none";
-  const std::size_t order = options.window + 1, S = train.n_series();
-  const std::size_t together = regresses ? std::max<std::size_t>(k_room / (order * order), 1) : S;
-  std::vector<MethodErrors> errors(S);
-  for (std::size_t begin = 0; begin < S; begin += together) {
-    Methods methods(regresses ? &train : nullptr, scored, begin, std::min(begin + together, S), differencing, options);
-    if (regresses) trained.for_each([&](std::int64_t t) { methods.learn(t); });
-    methods.solve();
-    scored.at.for_each([&](std::int64_t t) { methods.add_errors(t, errors); });
   }
   return errors;
 }

@@ -16,6 +16,7 @@
 #include "core/data/series/windows.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/forecast/form/forecast_form.h"
+#include "unroll/tasks/backtest.h"
 
 namespace unroll {
 
@@ -64,28 +65,41 @@ std::vector<std::vector<ZScore>> fit_common_scales(const SeriesRows& rows, std::
 // none.
 std::vector<double> seasonal_errors(const SeriesRows& rows, std::span<const SegmentSplit> splits, std::int64_t period);
 
-// Error sums over observed values; add them for several series.
-struct ForecastErrors {
-  double absolute = 0, square = 0, n = 0;
-  double scaled = 0, n_scaled = 0;  // in units of each series' seasonal error, if any
-
-  void add(double error, double seasonal);  // a seasonal error of 0: there is none
-  ForecastErrors& operator+=(const ForecastErrors& other);
-  // Adds mae, rmse and, if defined, mase, with `suffix` after each name; adds nothing if n is 0.
-  void put(std::map<std::string, double>& metrics, const std::string& suffix) const;
-};
-
-// By baseline: persistence, seasonal_naive, and for a single segment linear_ar.
-using MethodErrors = std::map<std::string_view, ForecastErrors>;
 // Windows of rows, by their first target row.
 struct SeriesWindows {
   const SeriesRows& rows;
   const Runs& at;
   std::span<const double> seasonal;  // [segments, S], as seasonal_errors
 };
-// Returns the baseline errors by series, over all targets of the windows in `scored`; linear_ar is fitted to the
-// windows `trained`.
-std::vector<MethodErrors> method_errors(const SeriesRows& train, const Runs& trained, const SeriesWindows& scored,
-                                        const Differencing& differencing, const ForecastOptions& options);
+
+// The part of a task that its baselines read.
+struct BaselineData {
+  const SeriesRows& train;
+  const Runs& trained;  // the first target row of each window that linear_ar is fitted to
+  const Differencing& differencing;
+  const ForecastOptions& options;
+};
+
+class SeriesBaselines {
+ public:
+  explicit SeriesBaselines(const BaselineData& data, bool regresses = true);
+  std::span<const std::string_view> names() const;  // linear_ar only if fitted, and without an id column
+  std::int64_t horizon() const { return horizon_; }
+  std::int64_t history(std::string_view name) const;  // rows that one reads
+  // Predicts `steps` values of a series after `past`, its last values, the oldest first. Earlier values are equal to
+  // the first of them.
+  std::vector<double> path(std::string_view name, std::span<const double> past, std::size_t series,
+                           std::int64_t steps) const;
+
+ private:
+  Differencing differencing_;
+  std::int64_t window_, horizon_, period_;
+  std::vector<Autoregression> regressions_;  // by series
+};
+
+// By baseline.
+using MethodErrors = std::map<std::string_view, ForecastErrors>;
+// Returns the baseline errors by series, over all targets of the windows in `scored`.
+std::vector<MethodErrors> method_errors(const BaselineData& data, const SeriesWindows& scored);
 
 }  // namespace unroll

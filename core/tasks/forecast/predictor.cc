@@ -201,7 +201,6 @@ Forecaster::Forecaster(const Metadata& metadata, const TensorMap& parameters, Ba
 
 const std::vector<std::string>& Forecaster::columns() const { return state_->columns; }
 std::int64_t Forecaster::horizon() const { return state_->horizon(); }
-bool Forecaster::is_non_negative() const { return state_->form.is_non_negative; }
 std::int64_t Forecaster::history() const { return state_->history(); }
 
 std::vector<std::string> Forecaster::covariates() const { return state_->form.covariates.names(); }

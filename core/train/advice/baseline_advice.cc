@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/advice/baseline_advice.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -43,17 +44,19 @@ std::string text_of(const std::vector<Rival>& rivals) {
 }
 
 Advice advice_of(const Symptom& symptom, const RankedMetric& metric, double value, const std::vector<Rival>& rivals,
-                 const char* remedy) {
+                 const std::string& remedies) {
   return {std::string(symptom.name), std::string(metric.name) + " is " + text_of(value) + ", the baseline " +
-                                         text_of(rivals) + ". Try " + remedy + std::string(symptom.remedies)};
+                                         text_of(rivals) + ". Try " + remedies};
 }
 
 }  // namespace
 
 std::optional<Advice> compare_with_baselines(
     const std::map<std::string, double>& metrics,
-    const std::map<std::string, std::map<std::string, double>>& baselines) {
-  const char* const remedy = baselines.contains("persistence") ? "a longer `data.window`, " : "";  // of series
+    const std::map<std::string, std::map<std::string, double>>& baselines, std::string_view remedy) {
+  const bool are_forecasts = baselines.contains("persistence");
+  if (remedy.empty() && are_forecasts) remedy = "a longer `data.window`";
+  const std::string first = std::string(remedy) + (remedy.empty() ? "" : ", ");
   for (const RankedMetric& metric : k_metrics) {
     const auto own = metrics.find(metric.name);
     if (own == metrics.end()) continue;
@@ -67,8 +70,14 @@ std::optional<Advice> compare_with_baselines(
       if (lead > 0 || std::isnan(own->second)) better.push_back({name, at->second});
       if (k_constant.contains(name) && !(lead < 0)) constant.push_back({name, at->second});
     }
-    if (!constant.empty()) return advice_of(k_no_learning, metric, own->second, constant, remedy);
-    if (!better.empty()) return advice_of(k_worse_than_baseline, metric, own->second, better, remedy);
+    if (!constant.empty())
+      return advice_of(k_no_learning, metric, own->second, constant, first + std::string(k_no_learning.remedies));
+    if (!better.empty()) {
+      std::string remedies = first + std::string(k_worse_than_baseline.remedies);
+      if (are_forecasts)
+        remedies += ": `unroll predict RUN --baseline " + std::ranges::min(better, {}, &Rival::value).name + "`";
+      return advice_of(k_worse_than_baseline, metric, own->second, better, remedies);
+    }
     if (compared) return std::nullopt;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/support/text/exact_text.h"
 #include "core/train/device/device_model.h"
 #include "core/train/update/schedule.h"
 #include "unroll/support/error.h"
@@ -51,6 +52,11 @@ TrainerOptions in_whole_range(TrainerOptions o) {
   return o;
 }
 
+// The loss of the initial parameters, and the deviation of a batch's from it.
+struct Start {
+  double loss, deviation;
+};
+
 // Runs of a model that all begin with the same parameters and read the same batches.
 class Runs {
  public:
@@ -66,10 +72,15 @@ class Runs {
   std::int64_t planned() const { return options_.max_updates; }
   void begin() { model_.tensors().restore(start_); }
 
-  // Without a validation set: of the first batch.
-  double loss_at_start(double of_first_batch) {
+  // Without a validation set: as in the first updates of the range test, whose rates are too low to learn.
+  Start start(std::span<const LrPoint> points) {
     begin();
-    return validates() ? validation_loss() : of_first_batch;
+    if (validates()) return {validation_loss(), 0};
+    const std::span<const LrPoint> first = points.first((points.size() + 3) / 4);
+    double mean = 0, square = 0;
+    for (const LrPoint& p : first) mean += p.loss / static_cast<double>(first.size());
+    for (const LrPoint& p : first) square += (p.loss - mean) * (p.loss - mean) / static_cast<double>(first.size());
+    return {mean, std::sqrt(square)};
   }
 
   double update(std::int64_t update, double lr) {
@@ -162,6 +173,19 @@ double best_of(std::span<const LrTrial> sorted, double loss_at_start) {
   return std::round(between / digit) * digit;
 }
 
+// Throws if the loss fell by less than runs with equally good rates differ.
+void refuse_noise(const Start& start, const LrTrial& best) {
+  constexpr double k_least = 0.01;  // of the loss
+  // Without a validation set, the loss of a run is the mean over a part of its updates.
+  const auto updates = static_cast<double>(std::max<std::int64_t>(best.updates / k_looks, 1));
+  const double noise = std::max(k_least * std::fabs(start.loss), 2 * start.deviation / std::sqrt(updates));
+  if (start.loss - best.loss > noise) return;
+  throw Error(ErrorKind::numeric, "find_lr",
+              "no learning rate found: the loss of the initial parameters is " + short_text(start.loss, 4) +
+                  ", and no rate lowers it by more than its noise, " + short_text(noise, 2),
+              "Keep train.lr, train longer, take a larger model, or check the data");
+}
+
 }  // namespace
 
 LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
@@ -170,7 +194,7 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
   Runs runs(task, backend, options);
   LrSearch result;
   result.points = range_test(runs, search, report);
-  const double start = runs.loss_at_start(result.points[0].loss);
+  const Start start = runs.start(result.points);
   std::vector<double> rates = machine_below(result.points.back().lr, search.from);
   // The last round is no longer than the run.
   const double unit = std::min(static_cast<double>(search.trial_updates),
@@ -191,7 +215,8 @@ LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const Train
     rates.clear();
     for (const LrTrial& t : round) rates.push_back(t.lr);
   }
-  result.suggested = best_of(round, start);
+  refuse_noise(start, round[0]);
+  result.suggested = best_of(round, start.loss);
   return result;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `unroll variant`: runs an ablation: a config, each change of it alone, and all changes together.
+// `unroll ablation`: runs an ablation: a config, each change of it alone, and all changes together.
 #include "unroll/train/ablation.h"
 
 #include <unistd.h>
@@ -50,8 +50,8 @@ void add_options(CLI::App& app, AblationArguments& o) {
   add_json(app, o.json);
   add_config_device(app, o);
   add_examples(app,
-               "  unroll variant docs/examples/char-lm.toml cell=gru hidden=512 dropout=0.2\n"
-               "  unroll variant docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5\n"
+               "  unroll ablation docs/examples/char-lm.toml cell=gru hidden=512 dropout=0.2\n"
+               "  unroll ablation docs/examples/digits.toml batch=64,lr=0.006 layers=2 --seeds 5\n"
                "\n"
                "`unroll ablate` and `unroll lever` are other names of this command.");
 }

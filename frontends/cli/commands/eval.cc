@@ -8,13 +8,12 @@
 #include "core/data/text/entry_lines.h"
 #include "core/support/text/shell_word.h"
 #include "core/tasks/common/split_records.h"
-#include "core/train/advice/baseline_advice.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/explain.h"
 #include "frontends/cli/predict/pair_scores.h"
-#include "frontends/cli/predict/row_writer.h"
 #include "frontends/cli/predict/scores.h"
 #include "frontends/cli/predict/test_result.h"
+#include "frontends/cli/run/baseline_comparison.h"
 #include "frontends/cli/run/progress.h"
 #include "frontends/cli/tasks/task_row.h"
 #include "frontends/cli/terminal/activity.h"
@@ -24,7 +23,6 @@
 #include "frontends/config/run/run_folder.h"
 #include "frontends/config/run/split_size.h"
 #include "unroll/support/error.h"
-#include "unroll/tasks/backtest.h"
 
 namespace unroll::cli {
 namespace {
@@ -56,12 +54,6 @@ void add_options(CLI::App& app, EvalArguments& o) {
 
 Split split_of(const std::string& word) {
   return word == "train" ? Split::train : word == "validation" ? Split::validation : Split::test;
-}
-
-Report report_of(const Metrics& values) {
-  Report report;
-  for (const auto& [name, value] : values) report.add(name, value);
-  return report;
 }
 
 using Intervals = std::map<std::string, std::pair<double, double>>;
@@ -99,8 +91,9 @@ std::string next_step(const std::string& folder, unsigned kind) {
 }
 
 // Adds advice, on stderr or in the JSON, if a baseline is as good as the model or better.
-void add_advice(Report& report, const Metrics& metrics, const std::map<std::string, Metrics>& baselines, bool json) {
-  const std::optional<Advice> advice = compare_with_baselines(metrics, baselines);
+void add_advice(Report& report, const Task& task, const Metrics& metrics,
+                const std::map<std::string, Metrics>& baselines, bool json) {
+  const std::optional<Advice> advice = baseline_advice(task, metrics, baselines);
   if (advice && !json)
     print_line(wrapped(advice_line(*advice), terminal_width(STDERR_FILENO), 2));
   if (!json) return;
@@ -119,14 +112,8 @@ struct Evaluated {
 // Writes a row for each value of each forecast of the split.
 void write_forecasts(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {
   Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
-  OutputFile file(path);
-  RowWriter writer(RowFormat::csv, file);
-  const auto write = [&](const std::vector<std::string>& cells) { writer.row(cells); };
-  write({"series", "origin", "at", "ahead", "value", "forecast"});
-  for_each_forecast(task, split, forecaster, [&](const PastForecast& f) {
-    write({f.series, f.origin, f.at, fmt::format("{}", f.ahead), std::isnan(f.value) ? "" : value_cell(f.value),
-           value_cell(f.forecast)});
-  });
+  ForecastFile file(path, {}, {});
+  for_each_forecast(task, split, forecaster, [&](const PastForecast& f) { file.add(f); });
   file.finish();
 }
 
@@ -157,17 +144,6 @@ void print_notes(const Task& task, Split split) {
     print_progress(wrapped(note, terminal_width(STDERR_FILENO), 2));
 }
 
-void add_metrics(Report& report, const Evaluated& e, bool json) {
-  if (!json) {
-    add_metric_tables(report, e.result.metrics, e.baselines);
-    return;
-  }
-  Report baselines;
-  for (const auto& [method, metrics] : e.baselines) baselines.add(method, report_of(metrics));
-  report.add("metrics", report_of(e.result.metrics));
-  if (!e.baselines.empty()) report.add("baselines", baselines);
-}
-
 int execute(const EvalArguments& options) {
   Activity busy("loading the run");
   const RunFolder run = open_run(options);
@@ -182,12 +158,12 @@ int execute(const EvalArguments& options) {
   Report report;
   report.add("run", options.config).add("checkpoint", options.checkpoint).add("split", options.split);
   report.add("loss", e.result.loss);
-  add_metrics(report, e, options.json);
+  (options.json ? add_metrics : add_metric_tables)(report, e.result.metrics, e.baselines);
   add_intervals(report, e.intervals, options.json);
   if (const auto counts = e.result.counts.find("confusion"); counts != e.result.counts.end() && e.is_finite())
     add_class_tables(report, counts->second, class_names(*task, counts->second.shape()[0]), options.json);
   const std::string error = fmt::format("the loss on the {} set is not finite: {}", options.split, e.result.loss);
-  if (e.is_finite()) add_advice(report, e.result.metrics, e.baselines, options.json);
+  if (e.is_finite()) add_advice(report, *task, e.result.metrics, e.baselines, options.json);
   else if (options.json) report.add("error", error);
   if (e.is_finite() && !options.json && options.weights.empty())
     report.add("next", next_step(options.config, run.config.uses()));

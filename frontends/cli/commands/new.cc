@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <variant>
 
 #include "core/support/files/paths.h"
 #include "core/support/text/shell_word.h"
@@ -80,6 +81,9 @@ int execute(const NewArguments& options) {
   const std::string folder = is_file ? fs::path(options.path).parent_path().string() : options.path;
   config.set("data.path", options.data.empty() ? std::string(from.file) : absolute_path(options.data), "new");
   for (const std::string& setting : options.settings) config.apply_setting(setting);
+  for (const char* key : {"data.validation", "data.test"})  // from the current folder, as --data
+    if (const auto* given = std::get_if<std::string>(&config.value(key)); given && !given->empty())
+      config.set(key, absolute_path(*given), "new");
   if (!folder.empty()) disk().make_folder(folder);
   const std::string file = is_file ? options.path : folder + "/config.toml";
   write_new(file, fmt::format("# {0}: docs/config.md explains every key, docs/data.md#{0} the data file\n\n{1}",

@@ -49,6 +49,8 @@ void add_options(CLI::App& app, PredictArguments& o) {
   add_texts(app, "--level", o.levels, "PERCENT",
             "Prediction intervals to write beside a forecast, such as 80,95: the columns NAME-lo-80 and NAME-hi-80.",
             "the forecast alone");
+  allow_only(add_text(app, "--baseline", o.baseline, "NAME", "Forecast with a baseline in place of the model.",
+                      "the model"), {"persistence", "seasonal_naive", "linear_ar"});
   add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,
@@ -205,6 +207,9 @@ int execute(const PredictArguments& options) {
     backend.print_after(writer.format() == RowFormat::jsonl);
     return 0;
   }
+  if (!options.baseline.empty())
+    throw Error(ErrorKind::usage, "--baseline", "only forecasts have baselines that predict",
+                "Leave it out; `unroll eval` compares the model with its baselines");
   const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
   check_attention(*answers, options);
   LineReader reader(options.input, /*skips_blank=*/false, answers->unit());

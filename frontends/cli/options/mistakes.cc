@@ -28,6 +28,7 @@ constexpr OtherWord k_other_words[] = {
     {"validate", "eval", ""},
     {"score", "eval", ""},
     {"metrics", "eval", ""},
+    {"cross-validation", "backtest", ""},
     {"sample", "generate", ""},
     {"run-model", "generate", ""},
     {"write", "generate", ""},

@@ -81,6 +81,18 @@ std::string words_of(std::string name) {
   return name;
 }
 
+void add_metrics(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines) {
+  const auto report_of = [](const Metrics& metrics) {
+    Report values;
+    for (const auto& [name, value] : metrics) values.add(name, value);
+    return values;
+  };
+  Report others;
+  for (const auto& [method, metrics] : baselines) others.add(method, report_of(metrics));
+  report.add("metrics", report_of(model));
+  if (!baselines.empty()) report.add("baselines", others);
+}
+
 void add_metric_tables(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines) {
   std::vector<Method> methods{{"model", &model}};
   for (const auto& [name, metrics] : baselines) methods.push_back({words_of(name), &metrics});

@@ -14,6 +14,8 @@ namespace unroll::cli {
 std::string words_of(std::string name);  // "exact match" for exact_match
 using Metrics = std::map<std::string, double>;  // of one method; "mae.promo": of one series
 
+// For programs: `metrics` and, if there are any, `baselines`.
+void add_metrics(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines);
 // For people: methods as columns, the model first, and metrics as rows. With several series: a table for each metric,
 // with series as rows.
 void add_metric_tables(Report& report, const Metrics& model, const std::map<std::string, Metrics>& baselines);

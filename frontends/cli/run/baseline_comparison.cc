@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
-#include <string>
 
 #include "core/train/advice/baseline_advice.h"
 #include "frontends/cli/terminal/activity.h"
@@ -44,6 +42,16 @@ bool LossTrace::diverged(const TrainResult& result, const std::vector<Advice>& a
   return seen && !(last_ && *last_ < *first_);
 }
 
+std::optional<Advice> baseline_advice(const Task& task, const std::map<std::string, double>& metrics,
+                                      const std::map<std::string, std::map<std::string, double>>& baselines) {
+  constexpr std::int64_t k_many_steps = 50;
+  const Metadata metadata = task.metadata();
+  const bool is_row = metadata.contains("steps") && metadata.contains("width");  // of a table
+  const std::int64_t steps = is_row ? std::stoll(metadata.at("steps")) : 0;
+  return compare_with_baselines(metrics, baselines, steps <= k_many_steps ? "" : fmt::format(
+      "fewer, wider steps than {} (`data.steps = 1` reads a row at once)", steps));
+}
+
 void note_baselines(const Task& task, const Config& config, const TrainResult& result, ProgressDisplay& display) {
   if (result.interrupted) return;
   // A partial validation is another set than the baselines'.
@@ -54,7 +62,7 @@ void note_baselines(const Task& task, const Config& config, const TrainResult& r
   }
   Activity busy("comparing with baselines");
   const std::optional<Advice> advice =
-      compare_with_baselines(result.validation_metrics, task.baselines(Split::validation));
+      baseline_advice(task, result.validation_metrics, task.baselines(Split::validation));
   busy.finish();
   if (advice) display.note({*advice});
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "core/support/text/counted.h"
 #include "frontends/cli/report/pictures.h"
@@ -19,11 +20,12 @@ class ClassAnswers : public TableAnswers {
   ClassAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : TableAnswers(run, options), classifier_(run.model.metadata, run.model.tensors, backend),
         top_k_(std::clamp<std::int64_t>(options.top_k, 1, std::ssize(classifier_.labels()))) {}
-  std::vector<std::string> columns() const override { return ranking_columns(top_k_); }
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
     const std::optional<std::size_t> row = row_of(i);
     const std::vector<ScoredLabel> labels = row ? results_[*row] : std::vector<ScoredLabel>();
-    put_labels(RowWriter::Json::object(), labels, top_k_, line, writer);
+    RowWriter::Json object = RowWriter::Json::object();
+    object["row"] = number_of(i);
+    put_labels(std::move(object), labels, top_k_, line, writer, {fmt::format("{}", number_of(i))});
   }
   std::string summary() const override {
     if (labeled_ == 0) return {};
@@ -39,6 +41,7 @@ class ClassAnswers : public TableAnswers {
   }
 
  protected:
+  std::vector<std::string> value_columns() const override { return ranking_columns(top_k_); }
   void predict_rows(const std::vector<Classifier::Row>& rows) override { results_ = classifier_.predict(rows, top_k_); }
   void count_row(std::size_t k, const FeatureReader::Row& row, std::int64_t line) override {
     if (drawn_.size() < k_most_drawn) {

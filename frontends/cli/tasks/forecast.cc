@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "core/support/text/counted.h"
@@ -43,11 +44,39 @@ std::shared_ptr<const Vfs::Reader> series_file(const std::string& path, const st
   return split_from_text(std::move(text), name).file;
 }
 
-// The intervals of --level: around each value the model's errors on the validation set of its run.
+// The model of a run, or a baseline in its place.
+struct ForecastSource {
+  std::int64_t horizon, history;
+  using Rows = std::span<const Forecaster::Values>;
+  std::function<std::vector<Forecaster::Values>(Rows histories, std::int64_t steps, Rows covariates)> predict;
+  std::function<ForecastIntervals(const Task&)> intervals;
+};
+
+template <class Method>
+ForecastSource source_of(const std::shared_ptr<Method>& method) {
+  return {method->horizon(), method->history(),
+          [=](ForecastSource::Rows histories, std::int64_t steps, ForecastSource::Rows covariates) {
+            if constexpr (std::is_same_v<Method, Forecaster>) return method->predict(histories, steps, covariates);
+            else return method->predict(histories, steps);
+          },
+          [=](const Task& task) { return ForecastIntervals(task, *method); }};
+}
+
+std::shared_ptr<const Task> task_of(const RunFolder& run) {
+  return make_task(run.config, run.folder, run.model.metadata);
+}
+
+ForecastSource source_of(const RunFolder& run, Backend& backend, const std::string& baseline) {
+  if (!baseline.empty()) return source_of(std::make_shared<const BaselineForecaster>(*task_of(run), baseline));
+  return source_of(std::make_shared<Forecaster>(run.model.metadata, run.model.tensors, backend));
+}
+
+// The intervals of --level: around each value the errors on the validation set of its run.
 class PredictionIntervals {
  public:
-  PredictionIntervals(const RunFolder& run, Forecaster& forecaster, const PredictArguments& options, std::int64_t steps)
-      : horizon_(forecaster.horizon()) {
+  PredictionIntervals(const RunFolder& run, const ForecastSource& source, const PredictArguments& options,
+                      std::int64_t steps)
+      : horizon_(source.horizon) {
     for (const std::string& text : options.levels) levels_.push_back({text, level_of(text)});
     if (levels_.empty()) return;
     if (steps > horizon_)
@@ -55,8 +84,7 @@ class PredictionIntervals {
                   fmt::format("intervals are known for the {} that the model forecasts; --horizon is {}",
                               counted(horizon_, "step"), steps),
                   "Leave --horizon out, or train with a larger data.horizon");
-    const auto task = make_task(run.config, run.folder, run.model.metadata);
-    found_.emplace(*task, forecaster);
+    found_.emplace(source.intervals(*task_of(run)));
     for (const Level& level : levels_)
       if (found_->n_errors() < found_->least_errors(level.share))
         print_line(fmt::format("note: no interval at {} %: the validation set has {}, and {} are needed", level.text,
@@ -148,20 +176,19 @@ class ForecastRows {
 };
 
 // Forecasts several histories. If the output for one is not finite, the others still have theirs.
-std::vector<Result<Forecaster::Values>> forecasts_of(Forecaster& forecaster,
+std::vector<Result<Forecaster::Values>> forecasts_of(const ForecastSource& source,
                                                      std::span<const Forecaster::Values> histories,
                                                      std::span<const Forecaster::Values> covariates,
                                                      std::int64_t steps) {
   std::vector<Result<Forecaster::Values>> all;
   Result<std::vector<Forecaster::Values>> found =
-      attempt([&] { return forecaster.predict(histories, steps, covariates); });
+      attempt([&] { return source.predict(histories, steps, covariates); });
   if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
   for (std::size_t i = 0; i < histories.size(); ++i) {
     if (found) all.emplace_back(std::move((*found)[i]));
     else if (histories.size() == 1) all.emplace_back(found.error());
     else
-      all.push_back(
-          std::move(forecasts_of(forecaster, histories.subspan(i, 1), covariates.subspan(i, 1), steps)[0]));
+      all.push_back(std::move(forecasts_of(source, histories.subspan(i, 1), covariates.subspan(i, 1), steps)[0]));
   }
   return all;
 }
@@ -171,15 +198,18 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
   if (options.reads_stdin() && ::isatty(STDIN_FILENO) == 1)
     print_line("reading CSV from the terminal; end with Ctrl-D");
   Activity busy("predicting");
-  Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
-  const std::int64_t steps = options.horizon.value_or(forecaster.horizon());
-  const PredictionIntervals intervals(run, forecaster, options, steps);
-  const SeriesEnds ends(run.model.metadata, series_file(options.input, name), name, forecaster.history(), steps);
+  const ForecastSource source = source_of(run, backend, options.baseline);
+  const std::int64_t steps = options.horizon.value_or(source.horizon);
+  const PredictionIntervals intervals(run, source, options, steps);
+  Metadata metadata = run.model.metadata;
+  if (!options.baseline.empty() && metadata.contains("missing") && metadata["missing"] == "interpolate")
+    metadata["missing"] = "previous";  // as the baselines of eval
+  const SeriesEnds ends(metadata, series_file(options.input, name), name, source.history, steps);
   busy.finish();
   for (const std::string& note : ends.notes()) print_progress(note);
-  if (steps > forecaster.horizon())
+  if (steps > source.horizon && options.baseline.empty())
     print_line(fmt::format("the model forecasts {} at once; later steps follow from its own forecasts",
-                           counted(forecaster.horizon(), "step")));
+                           counted(source.horizon, "step")));
   ForecastRows rows(writer, ends, intervals);
   FileAnswer answer;
   constexpr std::size_t k_together = 256, k_drawn = 6;
@@ -190,7 +220,7 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
       histories.push_back(some.emplace_back(ends.at(i)).values);
       covariates.push_back(std::move(some.back().covariates));
     }
-    const std::vector<Result<Forecaster::Values>> found = forecasts_of(forecaster, histories, covariates, steps);
+    const std::vector<Result<Forecaster::Values>> found = forecasts_of(source, histories, covariates, steps);
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::vector<ForecastBounds> bounds;
       if (found[i]) bounds = intervals.bounds_of(*found[i], some[i].values, ends.columns().size());

@@ -35,16 +35,20 @@ class ValueAnswers : public TableAnswers {
  public:
   ValueAnswers(const RunFolder& run, Backend& backend, const PredictArguments& options)
       : TableAnswers(run, options), regressor_(run.model.metadata, run.model.tensors, backend) {}
-  std::vector<std::string> columns() const override { return regressor_.targets(); }
   void put(std::size_t i, const InputLine& line, RowWriter& writer) const override {
     const std::optional<std::size_t> row = row_of(i);
-    std::vector<std::string> cells(columns().size());
+    const std::vector<std::string>& targets = regressor_.targets();
+    std::vector<std::string> cells(targets.size());
     for (std::size_t k = 0; k < cells.size() && row; ++k) cells[k] = value_cell(results_[*row][k]);
-    if (writer.is_table()) return writer.row(cells);
     if (writer.format() == RowFormat::text) return writer.text(fmt::format("{}\n", fmt::join(cells, "\t")));
+    if (writer.is_table()) {
+      cells.insert(cells.begin(), fmt::format("{}", number_of(i)));
+      return writer.row(cells);
+    }
     Json object = Json::object();
+    object["row"] = number_of(i);
     for (std::size_t k = 0; k < cells.size(); ++k)
-      object[columns()[k]] = row ? Json::parse(cells[k]) : Json();
+      object[targets[k]] = row ? Json::parse(cells[k]) : Json();
     put_json(std::move(object), line, writer);
   }
   std::string summary() const override {
@@ -55,6 +59,7 @@ class ValueAnswers : public TableAnswers {
   }
 
  protected:
+  std::vector<std::string> value_columns() const override { return regressor_.targets(); }
   void predict_rows(const std::vector<Regressor::Row>& rows) override { results_ = regressor_.predict(rows); }
   void count_row(std::size_t row, const FeatureReader::Row& given, std::int64_t) override {
     bool compared = false;

@@ -17,6 +17,12 @@ TableAnswers::TableAnswers(const RunFolder& run, const PredictArguments& options
   for (const std::string& warning : reader_.warnings()) print_progress("warning: " + without_folder(warning));
 }
 
+std::vector<std::string> TableAnswers::columns() const {
+  std::vector<std::string> all = value_columns();
+  all.insert(all.begin(), "row");
+  return all;
+}
+
 bool TableAnswers::accepts(const InputLine& line) {
   if (std::exchange(is_counted_, false)) waiting_.clear();
   std::optional<FeatureReader::Row> row = reader_.read(line.text, line.number);
@@ -40,6 +46,7 @@ void TableAnswers::count(const std::vector<InputLine>& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     if (rows_[i]) count_row(*rows_[i], waiting_.at(lines[i].number), lines[i].number);
   is_counted_ = true;
+  n_counted_ += lines.size();
 }
 
 }  // namespace unroll::cli

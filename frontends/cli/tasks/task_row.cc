@@ -38,6 +38,27 @@ std::string value_cell(double value) {
   return {text, end};
 }
 
+ForecastFile::ForecastFile(const std::string& path, std::vector<std::string> first,
+                           std::span<const std::string> baselines) {
+  if (path.empty()) return;
+  file_.emplace(path);
+  first.insert(first.end(), {"series", "origin", "at", "ahead", "value", "forecast"});
+  first.insert(first.end(), baselines.begin(), baselines.end());
+  RowWriter(RowFormat::csv, *file_).row(first);
+}
+
+void ForecastFile::add(const PastForecast& f, std::vector<std::string> first) {
+  if (!file_) return;
+  first.insert(first.end(), {f.series, f.origin, f.at, fmt::format("{}", f.ahead), value_cell(f.value),
+                             value_cell(f.forecast)});
+  for (const double forecast : f.baselines) first.push_back(value_cell(forecast));
+  RowWriter(RowFormat::csv, *file_).row(first);
+}
+
+void ForecastFile::finish() {
+  if (file_) file_->finish();
+}
+
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {
   std::vector<std::string> texts;
   for (const InputLine& line : lines) texts.push_back(line.error.empty() ? line.text : "");
@@ -64,12 +85,15 @@ std::vector<std::string> ranking_columns(std::int64_t top_k) {
 }
 
 void put_labels(RowWriter::Json object, const std::vector<ScoredLabel>& labels, std::int64_t top_k,
-                const InputLine& line, RowWriter& writer) {
+                const InputLine& line, RowWriter& writer, std::vector<std::string> first) {
   if (writer.format() != RowFormat::jsonl) {
     std::vector<std::string> cells;
     for (const ScoredLabel& l : labels) cells.insert(cells.end(), {l.label, number_cell(l.probability)});
     cells.resize(2 * top_k);
-    if (writer.is_table()) return writer.row(cells);
+    if (writer.is_table()) {
+      first.insert(first.end(), cells.begin(), cells.end());
+      return writer.row(first);
+    }
     return writer.text(labels.empty() ? "\n" : fmt::format("{}\n", fmt::join(cells, "\t")));
   }
   object["label"] = labels.empty() ? RowWriter::Json() : RowWriter::Json(labels[0].label);

@@ -4,6 +4,8 @@
 
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "frontends/cli/predict/answers.h"
 #include "frontends/config/run/job.h"
 #include "frontends/config/task_kinds.h"
+#include "unroll/tasks/backtest.h"
 
 namespace unroll::cli {
 
@@ -42,9 +45,21 @@ std::string unit_of_tokens(const RunFolder& run);
 // Includes the line's error, if any.
 void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
 // Writes the `top_k` best labels: as ranking_columns, as text separated by tabs, or as members of `object`: "label",
-// "probability" and, if top_k exceeds 1, the list "top".
+// "probability" and, if top_k exceeds 1, the list "top". A row of a table begins with the cells `first`.
 void put_labels(RowWriter::Json object, const std::vector<ScoredLabel>& labels, std::int64_t top_k,
-                const InputLine& line, RowWriter& writer);
+                const InputLine& line, RowWriter& writer, std::vector<std::string> first = {});
+
+// A CSV file with a row for each value of each forecast.
+class ForecastFile {
+ public:
+  // The columns `first` precede those of a forecast, and columns of baselines follow. An empty path: no file.
+  ForecastFile(const std::string& path, std::vector<std::string> first, std::span<const std::string> baselines);
+  void add(const PastForecast& forecast, std::vector<std::string> first = {});
+  void finish();
+
+ private:
+  std::optional<OutputFile> file_;
+};
 
 // For models that read a line of text each. Their results count tokens and unknown ones.
 template <class Model>

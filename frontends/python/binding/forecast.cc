@@ -78,7 +78,46 @@ ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>
   return table;
 }
 
+struct BacktestTable {
+  std::vector<std::string> series, origin, at, methods{"unroll"};
+  std::vector<double> value, forecasts;
+  bool is_dated = false;
+};
+
+BacktestTable backtest_of(const TrainRequest& request, std::int64_t folds, bool refit, Listener& listener) {
+  Parts parts(request);
+  BacktestOptions options{.folds = folds, .refit = refit, .training = parts.options};
+  options.training.warn = [&](const std::string& text) { listener.warn(text); };
+  BacktestTable table;
+  for (std::string& name : BaselineForecaster::names(*parts.task)) table.methods.push_back(std::move(name));
+  table.is_dated = parts.task->metadata().contains("date_step");
+  unroll::backtest(parts.task, *parts.backend, options, [&](std::int64_t, const PastForecast& f) {
+    table.series.push_back(f.series);
+    table.origin.push_back(f.origin);
+    table.at.push_back(f.at);
+    table.value.push_back(f.value);
+    table.forecasts.push_back(f.forecast);
+    table.forecasts.insert(table.forecasts.end(), f.baselines.begin(), f.baselines.end());
+  });
+  return table;
+}
+
 }  // namespace
+
+nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit) {
+  Listener listener(request.on_report);
+  const BacktestTable table = listener.run([&] { return backtest_of(request, folds, refit, listener); });
+  nanobind::dict columns;
+  columns["series"] = table.series;
+  columns["origin"] = table.origin;
+  columns["at"] = table.at;
+  columns["methods"] = table.methods;
+  const std::int64_t rows = std::ssize(table.value);
+  columns["value"] = array_of(Tensor::from<double>({rows}, table.value));
+  columns["forecasts"] = array_of(Tensor::from<double>({rows, std::ssize(table.methods)}, table.forecasts));
+  columns["is_dated"] = table.is_dated;
+  return columns;
+}
 
 nanobind::dict forecast(const TrainRequest& request, const std::vector<double>& levels) {
   Listener listener(request.on_report);

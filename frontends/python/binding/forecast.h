@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "frontends/python/binding/training.h"
@@ -19,5 +20,14 @@ namespace unroll::python {
 //   notes          what was found and decided
 // `levels` are shares between 0 and 1.
 nanobind::dict forecast(const TrainRequest& request, const std::vector<double>& levels);
+
+// Trains by the config of the request and forecasts its test set in `folds` parts, as unroll::backtest. Returns columns
+// in a dict, with a row for each value of each forecast:
+//   series, origin, at  texts
+//   methods             names: the model's, "unroll", and those of the baselines
+//   value               f64, NaN where missing
+//   forecasts           [rows, methods] f64
+//   is_dated            whether origin and at are dates
+nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit);
 
 }  // namespace unroll::python

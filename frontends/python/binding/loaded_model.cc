@@ -65,10 +65,22 @@ PredictInputs sentences_in(const nb::object& inputs) {
   return list;
 }
 
+// True for an array or list of numbers, instead of one of arrays.
+bool is_one_series(const nb::object& inputs) {
+  const bool is_sequence = nb::isinstance<nb::list>(inputs) || nb::isinstance<nb::tuple>(inputs);
+  if (!is_sequence && !nb::hasattr(inputs, "ndim")) return false;
+  return nb::len(inputs) > 0 && !nb::hasattr(inputs[0], "__len__");
+}
+
 // Reads numbers row by row, from lists or arrays of any dtype. `width`: numbers per step.
 PredictInputs rows_in(const nb::object& inputs, std::int64_t width) {
   require_list(inputs, "arrays of numbers");
   PredictInputs rows;
+  if (width == 1 && is_one_series(inputs)) {
+    const auto numbers = dense<double>(inputs, "float64", "inputs");
+    rows.emplace_back(std::vector<double>(numbers.data(), numbers.data() + numbers.size()));
+    return rows;
+  }
   for (const nb::handle row : inputs) {
     const std::string what = "inputs[" + std::to_string(rows.size()) + "]";
     const auto numbers = dense<double>(row, "float64", what);

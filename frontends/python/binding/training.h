@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,5 +31,13 @@ struct PythonRun {
 PythonRun train(const TrainRequest& request);
 // Returns the model of a config with its initial parameters. Reads the data, which determine sizes and vocabularies.
 LoadedModel build(const TrainRequest& request);
+
+// Metrics of the best checkpoint of a run folder on a split, and those of the baselines by name.
+struct Evaluation {
+  double loss = 0;
+  std::map<std::string, double> metrics;
+  std::map<std::string, std::map<std::string, double>> baselines;
+};
+Evaluation evaluate(const std::string& folder, const std::string& split, const std::vector<std::string>& settings);
 
 }  // namespace unroll::python

@@ -7,20 +7,22 @@
     model.run({"x": x})                               # arrays by name, whole sequences
     stream = model.stream()
     y = stream.step(x)                                # step by step, with carried state
+    unroll.evaluate("runs/x")                         # metrics on the test set, beside baselines
     unroll.forecast(frame, horizon=12)                # the next values of each series of a table
+    unroll.backtest(frame, horizon=12)                # forecasts of its last values, beside baselines
 
 unroll.layers builds networks out of layer functions, and trains them.
 """
 from . import _arguments, _core, layers
-from .forecasts import forecast
+from .forecasts import backtest, forecast
 from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, InputFileError, InternalError, Model,
                     NumericError, OutOfMemoryError, PeerError, Run, ShapeError, StorageError, Stream, TensorSpec,
                     UnsupportedError, UsageError, __version__)
 
 __all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "InputFileError", "InternalError",
            "Model", "NumericError", "OutOfMemoryError", "PeerError", "Run", "ShapeError", "StorageError", "Stream",
-           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "build", "forecast", "layers", "load",
-           "train"]
+           "TensorSpec", "UnsupportedError", "UsageError", "__version__", "backtest", "build", "evaluate", "forecast",
+           "layers", "load", "train"]
 
 
 def load(path, backend="cpu", threads=0):
@@ -45,6 +47,18 @@ def train(config, out=None, *, settings=None, resume=False, on_report=None):
     return _core._train(*_text_of(config), _arguments.settings(settings),
                         "" if out is None else _arguments.path("unroll.train: out", out), resume,
                         None if on_report is None else _arguments.function("unroll.train: on_report", on_report))
+
+
+def evaluate(run, split="test", *, settings=None):
+    """Evaluate the best checkpoint of a run folder, as `unroll eval`.
+
+    run         the folder
+    split       "train", "validation" or "test"
+    settings    keys of the config to replace, such as {"data.test": "new.csv"}
+
+    Return a dict: `loss`, `metrics` by name, and `baselines`: the metrics of each.
+    """
+    return _core._evaluate(_arguments.path("unroll.evaluate: run", run), split, _arguments.settings(settings))
 
 
 def build(config, *, settings=None):

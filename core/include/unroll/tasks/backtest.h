@@ -1,19 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of known values: those of every window of a split, and prediction intervals from their errors.
+// Forecasts of known values by a model or a baseline: of the windows of a split, of a test set in parts, and prediction
+// intervals from their errors.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "unroll/support/export.h"
-#include "unroll/train/task.h"
+#include "unroll/train/trainer.h"
 
 namespace unroll {
 
 class Forecaster;
+class SeriesBaselines;
+
+// Error sums over observed values; add them for several series.
+struct UNROLL_API ForecastErrors {
+  double absolute = 0, square = 0, n = 0;
+  double scaled = 0, n_scaled = 0;  // in units of mase, if there is one
+
+  void add(double error, double unit);  // a unit of 0: there is none
+  ForecastErrors& operator+=(const ForecastErrors& other);
+  // Adds mae, rmse and, if defined, mase, with `suffix` after each name; adds nothing if n is 0.
+  void put(std::map<std::string, double>& metrics, const std::string& suffix) const;
+};
+
+// Forecasts with a baseline of a forecast task in place of a model.
+class UNROLL_API BaselineForecaster {
+ public:
+  // Fits the baseline to the training set. Throws Error(usage) if the task is no forecast or has no such baseline.
+  BaselineForecaster(const Task& task, const std::string& name);
+  // Returns persistence, seasonal_naive and, without an id column, linear_ar.
+  static std::vector<std::string> names(const Task& task);
+
+  std::int64_t horizon() const;
+  std::int64_t history() const;  // rows that the baseline reads
+  // As Forecaster::predict. A history has at least one row; earlier rows are equal to the first.
+  std::vector<std::vector<double>> predict(std::span<const std::vector<double>> histories,
+                                           std::int64_t steps = 0) const;
+
+ private:
+  std::string name_;
+  std::size_t n_series_;
+  std::shared_ptr<const SeriesBaselines> baselines_;
+};
 
 // One value of a forecast.
 struct PastForecast {
@@ -22,11 +57,31 @@ struct PastForecast {
   std::int64_t ahead = 1;  // steps from `origin` to `at`
   double value = 0;        // NaN where missing
   double forecast = 0;
+  std::vector<double> baselines = {};  // the forecast of each baseline that was asked for
+  double unit = 0;                     // of mase: the training error of seasonal_naive one step ahead; 0: none
 };
 // Visits the forecasts of every window of a split of a forecast task, in order: window by window, then by series, then
 // by steps ahead. Throws Error(usage) if the task is no forecast.
 UNROLL_API void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
-                                  const std::function<void(const PastForecast&)>& see);
+                                  const std::function<void(const PastForecast&)>& see,
+                                  std::span<const BaselineForecaster> baselines = {});
+
+// Evaluation with a rolling origin (Tashman 2000). The test windows of each series are cut into `folds` equal parts, in
+// time order.
+struct BacktestOptions {
+  std::int64_t folds = 5;
+  bool refit = true;  // train anew on the rows before each part; false: once, on the rows before the test set
+  TrainerOptions training = {};
+  std::function<void(std::int64_t fold, const Progress& progress)> report = {};
+  std::function<bool()> stop = {};  // as for Trainer::fit; ends the backtest
+};
+// Trains a model for each part, takes its parameters with the best validation loss, and visits the forecasts of the
+// part, with all baselines of the task. `fold` begins with 1. Windows, differences and scales stay those of `task`.
+// Throws Error(usage) if the task is no forecast, if its test set is a separate file or a part has no window, and the
+// errors of Trainer.
+UNROLL_API void backtest(const std::shared_ptr<const Task>& task, BackendHandle backend,
+                         const BacktestOptions& options,
+                         const std::function<void(std::int64_t fold, const PastForecast&)>& see);
 
 // Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, algorithm 2): the interval at level p is
 // the forecast plus and minus the error that a share p of the forecasts of the validation set did not exceed, by series
@@ -38,6 +93,7 @@ class UNROLL_API ForecastIntervals {
   // Forecasts the windows of the validation set of a forecast task, at most 2,000 of them, evenly spread. Throws
   // Error(usage) if the task is no forecast.
   ForecastIntervals(const Task& task, Forecaster& forecaster);
+  ForecastIntervals(const Task& task, const BaselineForecaster& forecaster);
 
   // The number of errors from which the interval of a series one step ahead is taken.
   std::int64_t n_errors(std::size_t series = 0) const;
@@ -52,6 +108,8 @@ class UNROLL_API ForecastIntervals {
                 std::span<const double> history) const;
 
  private:
+  template <class Method>
+  void learn(const Task& task, Method& method);
   double unit_of(std::span<const double> history, std::size_t series) const;
 
   std::size_t n_series_ = 0;

@@ -165,7 +165,6 @@ class UNROLL_API Forecaster {
   const std::vector<std::string>& columns() const;  // S names; "" for a single unnamed column
   std::int64_t horizon() const;  // forecast steps of one model run
   std::int64_t history() const;  // rows that the model reads: its window, and the lags of its differences
-  bool is_non_negative() const;  // forecasts are at least 0
   using Values = std::vector<double>;  // [rows, S], oldest first
   // C columns that the model reads beside the series; those of its calendar last.
   std::vector<std::string> covariates() const;

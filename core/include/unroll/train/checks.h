@@ -67,7 +67,8 @@ struct LrSearch {
   std::vector<LrTrial> trials;
   double suggested = 0;         // the rate of the best trial of the last round, or between the best two
 };
-// Throws Error(numeric) when the loss is not finite at the first update.
+// Throws Error(numeric) when the loss is not finite at the first update, and when no short run lowers the loss by more
+// than its noise.
 UNROLL_API LrSearch find_lr(std::shared_ptr<const Task> task, Backend& backend, const TrainerOptions& options,
                             const LrSearchOptions& search = {}, const std::function<void(const LrPoint&)>& report = {});
 
