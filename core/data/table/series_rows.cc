@@ -77,6 +77,8 @@ SeriesFormat SeriesRows::format_of_others() const {
   SeriesFormat format = format_;
   for (std::size_t s = 0; s < n_series(); ++s) format.columns[s] = column_name(s);
   format.known = KnownTable::of(reader_);
+  format.csv.decimal = reader_.marks().decimal;
+  format.csv.thousands = reader_.marks().thousands;
   format.date = date_column();
   format.id = id_column();
   format.is_trained = true;
@@ -268,6 +270,7 @@ std::vector<std::string> SeriesRows::notes() const {
   else found += "no date column";
   std::vector<std::string> notes{found};
   notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
+  for (const std::string& note : dates_->notes()) notes.push_back(file_.name() + ": " + note);
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");

@@ -84,8 +84,9 @@ class SeriesRows {
   const SeriesDates& dates() const { return *dates_; }
   // The date column for reading another file with the same dates.
   DateColumn date_column() const {
-    return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
-                           : DateColumn{"none", ""};
+    if (!dates_->exist()) return {"none"};
+    return {reader_.column_name(dates_->column()), dates_->format().name(),
+            calendar_code(dates_->step())};
   }
   // The format for reading another file with the same columns and dates.
   SeriesFormat format_of_others() const;
