@@ -20,7 +20,9 @@ namespace {
 using namespace unroll;
 
 void check_steps(Timestamp from, Timestamp to) {
-  for (const DateStep step : {DateStep{k_day, 0}, {60 * k_second, 0}, {0, 1}, {0, 1, 28}, {0, 12, 30}}) {
+  for (const DateStep step :
+       {DateStep{k_day, 0}, {60 * k_second, 0}, {0, 1}, {0, 1, 28}, {0, 12, 30}, {0, 1, 31, DateStep::k_business_days},
+        {k_day, 0, 31, DateStep::k_business_days, 1}, {60 * k_second, 0, 31, 0x15, 700, 8 * 3600 * k_second}}) {
     const auto n = steps_between(from, to, step);
     if (!n || *n < 0) continue;
     if (after(from, *n, step) != to) std::abort();
@@ -56,7 +58,7 @@ FUZZ_TARGET(dates) {
   lines_of(text)([&](const Line& line) {
     csv += std::string(line.text) + "," + std::to_string(line.number) + "\n";
     for (const DateReading& date : date_readings(line.text, DateNumbers::yes)) {
-      const auto again = read_date(date_text(date.at, date.format), date.format.pattern);
+      const auto again = read_date(date_text(date.at, date.format), date.format);
       if (!again || again->at != date.at || again->format.pattern != date.format.pattern) std::abort();
       check_steps(last, date.at);
       last = date.at;

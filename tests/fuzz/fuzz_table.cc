@@ -13,6 +13,7 @@
 #include "core/data/table/csv.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/text_reader.h"
+#include "tests/training/csv_table.h"
 #include "unroll/support/error.h"
 
 namespace {
@@ -83,7 +84,7 @@ FUZZ_TARGET(table) {
   check_series(text, {"2"}, "1");
   check_cells(text);
   const auto table = result_of([&] {
-    const CsvTable t = CsvTable::parse(text, "fuzz", {.max_columns = 50, .max_cells = 10000});
+    const auto t = testing::CsvTable::parse(text, "fuzz", {.max_columns = 50, .max_cells = 10000});
     std::vector<double> numbers;
     for (std::size_t r = 0; r < t.n_rows(); ++r)
       for (std::size_t c = 0; c < t.n_columns(); ++c) numbers.push_back(t.number(r, c));

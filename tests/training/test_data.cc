@@ -11,11 +11,14 @@
 #include "core/data/batch/streams.h"
 #include "core/data/series/series_rows.h"
 #include "core/data/series/windows.h"
-#include "core/data/table/csv.h"
 #include "core/data/text/text.h"
+#include "tests/training/csv_table.h"
 #include "unroll/support/error.h"
 
+namespace test_data {
+
 using namespace unroll;
+using unroll::testing::CsvTable;
 
 namespace {
 
@@ -263,3 +266,5 @@ TEST_CASE("least squares finds the weights of an autoregression") {
   CHECK(path.size() == 3);
   for (std::size_t h = 0; h < 3; ++h) CHECK(path[h] == doctest::Approx(exact[33 + h]).epsilon(1e-5));
 }
+
+}  // namespace test_data

@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Date patterns. Fields: Y year, m month, d day, b month name, q quarter "Q1", w ISO week "W05", h hour, n minute, s
-// second. Other characters stand for themselves.
+// Date patterns: text with fields. A backslash stands before a letter that is no field.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "core/data/dates/dates.h"
 
 namespace unroll {
 
-inline constexpr std::string_view k_number_fields = "Ymdhns", k_name_fields = "bqw";
+// A field of a pattern: its directive of strptime and its name in notes.
+struct DateField {
+  char field;
+  char directive;  // 0: none
+  std::string_view name;
+};
+inline constexpr DateField k_fields[] = {
+    {'Y', 'Y', "YYYY"}, {'y', 'y', "YY"},      // years 1969 to 2068
+    {'z', 0, "YY"},                            // years 1900 to 1999
+    {'m', 'm', "MM"},   {'d', 'd', "DD"},      {'j', 'j', "DDD"},  // day of the year
+    {'b', 'b', "Mon"},  {'B', 'B', "Mon"},     {'a', 'a', "Day"},  {'A', 'A', "Day"},  // names
+    {'q', 0, "Qq"},     {'Q', 0, "qQ"},        // "Q1", "1Q"
+    {'Y', 'G', "YYYY"}, {'w', 0, "Www"},       {'v', 'V', "ww"},   {'u', 'u', "D"},  // ISO week "W05", "05", its day
+    {'h', 'H', "hh"},   {'i', 'I', "hh"},      {'p', 'p', "AM"},   // hour of 24, of 12
+    {'n', 'M', "mm"},   {'s', 'S', "ss"},      {'f', 'f', "ffffff"},
+    {'o', 'z', "+hh:mm"},  // offset from UTC
+};
+inline constexpr std::string_view k_number_fields = "Yyzmdjvuhinsf", k_name_fields = "bBqQwaA", k_mark_fields = "po";
 
 // Numbers that are dates, by their digits. `unit`: microseconds per count since 1970; 0: a pattern of digits.
 struct NumberForm {
@@ -22,6 +39,7 @@ struct NumberForm {
 inline constexpr NumberForm k_numbers[] = {
     {4, "Y", 0},
     {6, "Ym", 0},
+    {7, "Yj", 0},
     {8, "Ymd", 0},
     {10, "Ymdh", 0},
     {12, "Ymdhn", 0},
@@ -40,5 +58,23 @@ inline const NumberForm* unix_form(std::string_view pattern) {
 }
 
 inline bool has(std::string_view set, char c) { return set.find(c) != std::string_view::npos; }
+
+// Translates a format with directives of strptime. Throws Error(usage) on an unknown one.
+std::string pattern_of_directives(const std::string& form);
+
+// Calls `take(c, is_literal)` for each character of a pattern.
+template <class Take>
+void for_each_character(std::string_view pattern, const Take& take) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool escaped = pattern[i] == '\\' && i + 1 < pattern.size();
+    take(pattern[escaped ? ++i : i], escaped);
+  }
+}
+// True if the pattern has one of these fields.
+inline bool has_field(std::string_view pattern, std::string_view fields) {
+  bool found = false;
+  for_each_character(pattern, [&](char c, bool literal) { found = found || (!literal && has(fields, c)); });
+  return found && unix_form(pattern) == nullptr;
+}
 
 }  // namespace unroll

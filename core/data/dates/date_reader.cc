@@ -10,6 +10,8 @@
 #include "core/data/dates/date_words.h"
 #include "core/data/text/cell_number.h"
 #include "core/support/text/digits.h"
+#include "core/support/text/in_quotes.h"
+#include "unroll/support/error.h"
 
 namespace unroll {
 
@@ -20,9 +22,12 @@ struct Pattern {
   std::string_view fields, separators;
 };
 constexpr Pattern k_patterns[] = {
-    {"Y~m~d", "-/."}, {"d~m~Y", "./-"},   {"m~d~Y", "/-"},    {"Y~m", "-/"},      {"m~Y", "/-"},
-    {"YMm", ""},      {"b~d~Y", "-/., "}, {"d~b~Y", "-/., "}, {"Y~b~d", "-/., "}, {"b~Y", "-/., "},
-    {"Y~b", "-/., "}, {"Y~q", "-/:. "},   {"q~Y", "-/. "},    {"Y~w", "- "},
+    {"Y~m~d", "-/."},   {"d~m~Y", "./-"},   {"m~d~Y", "/-"},    {"Y~m", "-/"},      {"m~Y", "/-"},
+    {"YMm", ""},        {"b~d~Y", "-/., "}, {"d~b~Y", "-/., "}, {"Y~b~d", "-/., "}, {"b~Y", "-/., "},
+    {"Y~b", "-/., "},   {"Y~q", "-/:. "},   {"q~Y", "-/. "},    {"Q~Y", "-/. "},    {"Y~w", "- "},
+    {"Y~w~u", "- "},    {"Ymd", ""},        {"Y~j", "-."},      {"m~d~y", "/-"},    {"d~m~y", "./-"},
+    {"y~m~d", "-/."},   {"b~d~y", "-/., "}, {"d~b~y", "-/., "}, {"b~y", "-/., "},   {"y~b", "-/., "},
+    {"q~y", "-/. "},    {"Q~y", "-/. "},    {"y~q", "-/. "},    {"b~d", "-/., "},   {"d~b", "-/., "},
 };
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
@@ -64,8 +69,22 @@ class Scanner {
 
 // Values of the fields in a cell.
 struct Parts {
-  int year = 0, month = 1, day = 1, week = 0;
-  std::int64_t time = 0;  // microseconds since midnight
+  int year = 2000, month = 1, day = 1, week = 0, weekday = 1, day_of_year = 0;
+  int hour = 0, minute = 0, second = 0, micros = 0;
+};
+
+// Fields of digits: their count, and the values from `low` to `high`.
+struct Digits {
+  char field;
+  std::size_t least, most;
+  int low, high;
+  int Parts::*into;
+};
+constexpr Digits k_digit_fields[] = {
+    {'Y', 4, 4, 0, 9999, &Parts::year}, {'y', 2, 2, 0, 99, &Parts::year},   {'z', 2, 2, 0, 99, &Parts::year},
+    {'m', 1, 2, 1, 12, &Parts::month},  {'d', 1, 2, 1, 31, &Parts::day},    {'j', 3, 3, 1, 366, &Parts::day_of_year},
+    {'v', 2, 2, 1, 53, &Parts::week},   {'u', 1, 1, 1, 7, &Parts::weekday}, {'h', 1, 2, 0, 23, &Parts::hour},
+    {'i', 1, 2, 1, 12, &Parts::hour},   {'n', 2, 2, 0, 59, &Parts::minute}, {'s', 2, 2, 0, 59, &Parts::second},
 };
 
 // Returns the Monday of an ISO week. Week 1 contains 4 January.
@@ -79,47 +98,81 @@ std::optional<Timestamp> monday(int year, int week) {
 }
 
 std::optional<Timestamp> timestamp(const Parts& p) {
-  const std::optional<Timestamp> day = p.week > 0 ? monday(p.year, p.week) : midnight(p.year, p.month, p.day);
-  return day ? std::optional(Timestamp{day->micros + p.time}) : std::nullopt;
+  std::optional<Timestamp> day = p.week > 0          ? monday(p.year, p.week)
+                                 : p.day_of_year > 0 ? midnight(p.year, 1, 1)
+                                                     : midnight(p.year, p.month, p.day);
+  if (!day) return std::nullopt;
+  if (p.week > 0) day->micros += (p.weekday - 1) * k_day;
+  if (p.day_of_year > 0) day->micros += (p.day_of_year - 1) * k_day;
+  if (p.day_of_year > 0 && static_cast<int>(calendar_day(*day).year()) != p.year) return std::nullopt;
+  return Timestamp{day->micros + (p.hour * 3600LL + p.minute * 60 + p.second) * k_second + p.micros};
+}
+
+// Reads "Z", "UTC", "+01:00" or "-0330".
+bool read_offset(Scanner& s) {
+  if (s.skip_word("UTC") || s.skip_word("GMT") || s.skip('Z')) return true;
+  if (!s.skip_any("+-")) return false;
+  const std::optional<int> hours = s.number(2, 2);
+  const bool colon = s.skip(':');
+  const std::optional<int> minutes = s.number(2, 2);
+  return hours && *hours <= 18 && (minutes ? *minutes < 60 : !colon);
+}
+
+// Reads the digits of a second's decimals; false if one is finer than a microsecond.
+bool read_decimals(Scanner& s, Parts& p, DateFormat& format) {
+  if (!is_digit(s.front())) return false;
+  int decimals = 0;
+  for (int unit = 100'000; is_digit(s.front()); unit /= 10, ++decimals) {
+    const int digit = *s.number(1, 1);
+    if (digit > 0 && unit == 0) return false;
+    p.micros += digit * unit;
+  }
+  format.decimals = p.micros == 0 ? 0 : std::min(decimals, 6);
+  return true;
+}
+
+// `fixed`: digits touch, so that a field has the most it can have.
+bool read_digits(Scanner& s, const Digits& of, bool fixed, Parts& p, DateFormat& format) {
+  const std::size_t before = s.rest().size();
+  const std::optional<int> value = s.number(fixed ? of.most : of.least, of.most);
+  if (!value || *value < of.low || *value > of.high) return false;
+  if (before - s.rest().size() < of.most) (has("hi", of.field) ? format.padded_hour : format.padded) = false;
+  p.*of.into = of.field == 'i' ? *value % 12 : *value;
+  if (of.field == 'y') p.year += p.year >= 69 ? 1900 : 2000;
+  if (of.field == 'z') p.year += 1900;
+  return true;
+}
+
+// Reads "Q1" or, if the number comes first, "1Q".
+bool read_quarter(Scanner& s, bool is_behind, Parts& p) {
+  if (is_behind && !s.skip_word("Q")) return false;
+  const std::optional<int> quarter = s.number(1, 1);
+  p.month = 3 * quarter.value_or(1) - 2;
+  return quarter && *quarter >= 1 && *quarter <= 4 && (is_behind || s.skip_word("Q"));
 }
 
 bool read_field(Scanner& s, char field, bool fixed, Parts& p, DateFormat& format) {
-  const auto small = [&](int& into) {
-    const std::size_t before = s.rest().size();
-    const std::optional<int> value = s.number(fixed ? 2 : 1, 2);
-    if (value) into = *value;
-    if (before - s.rest().size() == 1) format.padded = false;
-    return value.has_value();
-  };
-  int time = 0;
-  switch (field) {
-    case 'Y': {
-      const std::optional<int> year = s.number(4, 4);
-      p.year = year.value_or(0);
-      return year.has_value();
-    }
-    case 'm': return small(p.month) && p.month >= 1;
-    case 'd': return small(p.day);
-    case 'h': return small(time) && time < 24 && (p.time += time * 3600 * k_second) >= 0;
-    case 'n': return small(time) && time < 60 && (p.time += time * 60 * k_second) >= 0;
-    case 's': return small(time) && time < 60 && (p.time += time * k_second) >= 0;
-    case 'b': {
-      const std::string_view name = s.letters();
-      p.month = month_of(name);
-      format.full_names = name.size() > 4;
-      return p.month > 0;
-    }
-    case 'q': {
-      const std::optional<int> quarter = s.skip_word("Q") ? s.number(1, 1) : std::nullopt;
-      p.month = 3 * quarter.value_or(1) - 2;
-      return quarter && *quarter >= 1 && *quarter <= 4;
-    }
-    default: {
-      const std::optional<int> week = s.skip_word("W") ? s.number(2, 2) : std::nullopt;
-      p.week = week.value_or(0);
-      return p.week > 0;
-    }
+  const auto* const digits = std::ranges::find(k_digit_fields, field, &Digits::field);
+  if (digits != std::end(k_digit_fields)) return read_digits(s, *digits, fixed, p, format);
+  if (field == 'q' || field == 'Q') return read_quarter(s, field == 'q', p);
+  if (field == 'w') return s.skip_word("W") && read_field(s, 'v', true, p, format);
+  if (field == 'f') return read_decimals(s, p, format);
+  if (field == 'p') {
+    const bool pm = s.skip_word("PM");
+    p.hour += pm ? 12 : 0;
+    return pm || s.skip_word("AM");
   }
+  if (field == 'o') {
+    const std::string_view zone = s.rest();
+    const bool is_read = read_offset(s);
+    format.zone = zone.substr(0, zone.size() - s.rest().size());
+    return is_read;
+  }
+  const std::string_view name = s.letters();
+  if (field == 'a' || field == 'A') return is_weekday(name);
+  format.full_names = name.size() > 4;
+  p.month = month_of(name);
+  return p.month > 0;
 }
 
 // Reads the separators at a "~" of the pattern. Between numbers they must be the same everywhere.
@@ -137,83 +190,81 @@ bool read_separators(Scanner& s, const Pattern& pattern, std::size_t at, std::st
   return true;
 }
 
-// Reads a time after a day, such as "12:00" or "3:30:15.250 PM", with the zone.
-bool read_time(Scanner& s, Parts& p, DateFormat& format) {
-  std::optional<int> hour = s.number(1, 2);
-  if (!hour || !s.skip(':')) return false;
-  const std::optional<int> minute = s.number(2, 2);
-  if (!minute || *minute > 59) return false;
-  std::int64_t micros = 0;
+// Reads a time after a day, such as " 12:00", "T21", " 21h" or ", 3:30:15.250 PM", with the zone, up to the end of the
+// cell. `compact`: "T2100" too.
+bool read_clock(Scanner& s, bool compact, Parts& p, DateFormat& format) {
+  const bool is_t = s.skip('T');
+  if (is_t) format.clock = "\\T";
+  else if (s.front() == ',' || s.front() == ' ') format.clock = s.take(1);
+  else return false;
+  while (s.skip(' ')) format.clock += ' ';
+  const std::size_t hour_at = format.clock.size();
+  const auto read = [&](char field, bool fixed) {
+    format.clock += field;
+    return read_field(s, field, fixed, p, format);
+  };
+  if (!read('h', compact)) return false;
+  bool is_whole = is_t;  // the hour alone is a time
   if (s.skip(':')) {
-    const std::optional<int> second = s.number(2, 2);
-    if (!second || *second > 59) return false;
-    micros = *second * k_second;
-    if (s.skip_any(".,")) {
-      if (!is_digit(s.front())) return false;
-      int decimals = 0;
-      for (std::int64_t unit = k_second / 10; is_digit(s.front()); unit /= 10, ++decimals) {
-        const int digit = *s.number(1, 1);
-        if (digit > 0 && unit == 0) return false;  // finer than a microsecond
-        micros += digit * unit;
-      }
-      format.decimals = micros % k_second == 0 ? 0 : std::min(decimals, 6);
+    format.clock += ':';
+    if (!read('n', true)) return false;
+    if (s.skip(':')) {
+      format.clock += ':';
+      if (!read('s', true) || (s.skip_any(".,") && !read_decimals(s, p, format))) return false;
     }
+    is_whole = true;
+  } else if (compact && is_digit(s.front())) {
+    if (!read('n', true) || (is_digit(s.front()) && !read('s', true))) return false;
+    is_whole = true;
+  } else if (s.skip('h')) {
+    format.clock += "\\h";
+    if (is_digit(s.front()) && !read('n', true)) return false;
+    is_whole = true;
   }
-  const std::string_view before = s.rest();
-  s.skip(' ');
-  const bool am = s.skip_word("AM"), pm = !am && s.skip_word("PM");
-  if (!am && !pm) s = Scanner(before);
+  const Scanner before = s;
+  const bool blank = s.skip(' '), am = s.skip_word("AM"), pm = !am && s.skip_word("PM");
   if (am || pm) {
-    if (*hour < 1 || *hour > 12) return false;
-    hour = *hour % 12 + (pm ? 12 : 0);
+    if (p.hour < 1 || p.hour > 12) return false;
+    p.hour = p.hour % 12 + (pm ? 12 : 0);
+    format.clock[hour_at] = 'i';
+    format.clock += blank ? " p" : "p";
+  } else {
+    s = before;
+    if (!is_whole) return false;
   }
-  if (*hour > 23) return false;
-  format.has_time = true;
-  p.time = (*hour * 3600 + *minute * 60) * k_second + micros;
-  return true;
-}
-
-// Reads "Z", " UTC", "+01:00" or "-0330" up to the end of the cell.
-bool read_zone(Scanner& s, DateFormat& format) {
-  const std::string_view zone = s.rest();
+  if (s.at_end()) return true;
+  format.zone = s.rest();
   s.skip(' ');
-  if (!s.skip_word("UTC") && !s.skip_word("GMT") && !s.skip('Z') && !s.at_end()) {
-    if (!s.skip_any("+-")) return false;
-    const std::optional<int> hours = s.number(2, 2);
-    const bool colon = s.skip(':');
-    const std::optional<int> minutes = s.number(2, 2);
-    if (!hours || *hours > 18 || (colon && !minutes) || (minutes && *minutes > 59)) return false;
-  }
-  format.zone = zone;
-  return s.at_end();
+  return read_offset(s) && s.at_end();
 }
 
-std::optional<DateReading> read(std::string_view cell, const Pattern& pattern) {
+// `given`: data.date_format, which has all of the cell.
+std::optional<DateReading> read(std::string_view cell, const Pattern& pattern, const std::string& given = {}) {
   Scanner s(cell);
   DateReading r;
   Parts p;
   std::string separators;
+  char before = 0;
   for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
+    const bool literal = pattern.fields[i] == '\\' && i + 1 < pattern.fields.size();
+    if (literal) r.format.pattern += pattern.fields[i++];
     const char c = pattern.fields[i];
-    if (c == '~') {
+    if (c == '~' && given.empty()) {
       if (!read_separators(s, pattern, i, separators)) return std::nullopt;
       r.format.pattern += separators;
+      before = c;
       continue;
     }
     r.format.pattern += c;
-    const bool field = has(k_number_fields, c) || has(k_name_fields, c);
-    const auto follows = [&](std::size_t at) {
-      return at < pattern.fields.size() && has(k_number_fields, pattern.fields[at]);
-    };
-    const bool fixed = follows(i + 1) || (i > 0 && follows(i - 1)) || (i > 0 && pattern.fields[i - 1] == 'M');
+    const bool field = !literal && (has(k_number_fields, c) || has(k_name_fields, c) || has(k_mark_fields, c));
+    const bool fixed = has(k_number_fields, before) || before == 'M' ||
+                       (i + 1 < pattern.fields.size() && has(k_number_fields, pattern.fields[i + 1]));
     if (field ? !read_field(s, c, fixed, p, r.format) : !s.skip(c)) return std::nullopt;
+    before = field || !literal ? c : '\\';
   }
-  if (!s.at_end()) {
-    if (!has(pattern.fields, 'd') || !(s.skip('T') || s.skip_any(", "))) return std::nullopt;
-    while (s.skip(' ')) {
-    }
-    if (!read_time(s, p, r.format) || !read_zone(s, r.format)) return std::nullopt;
-  }
+  r.format.given = given;
+  const bool may_have_time = given.empty() && has_field(pattern.fields, "dju") && !has_field(pattern.fields, "h");
+  if (!s.at_end() && !(may_have_time && read_clock(s, pattern.fields == "Ymd", p, r.format))) return std::nullopt;
   const std::optional<Timestamp> at = timestamp(p);
   if (!at) return std::nullopt;
   r.at = *at;
@@ -260,8 +311,15 @@ std::vector<DateReading> date_readings(std::string_view cell, DateNumbers number
   std::vector<DateReading> readings;
   const std::string_view text = date_part(cell);
   if (text.size() < 4 || text.size() > 64) return readings;
-  for (const Pattern& pattern : k_patterns)
-    if (std::optional<DateReading> r = read(text, pattern)) readings.push_back(std::move(*r));
+  for (const Pattern& pattern : k_patterns) {
+    std::optional<DateReading> r = read(text, pattern);
+    if (!r || (r->format.pattern == "Ymd" && r->format.clock.empty())) continue;
+    std::string of_century = r->format.pattern;
+    std::ranges::replace(of_century, 'y', 'z');
+    readings.push_back(std::move(*r));
+    if (of_century == readings.back().format.pattern) continue;
+    if (std::optional<DateReading> other = read(text, {of_century, ""})) readings.push_back(std::move(*other));
+  }
   if (numbers == DateNumbers::no) return readings;
   const std::string digits = whole_digits(text);
   for (const NumberForm& form : k_numbers)
@@ -271,21 +329,41 @@ std::vector<DateReading> date_readings(std::string_view cell, DateNumbers number
 
 bool is_date_in_digits(std::string_view cell) {
   return std::ranges::any_of(date_readings(cell), [](const DateReading& r) {
-    return r.format.pattern.find_first_of(k_name_fields) == std::string::npos;
+    return !r.format.is_weak() && !has_field(r.format.pattern, k_name_fields);
   });
 }
 
-std::optional<DateReading> read_date(std::string_view cell, const std::string& pattern) {
-  const std::string_view text = date_part(cell);
+std::vector<DateReading> date_readings_in(std::string_view cell, const std::string& form) {
+  // The name of a format ends in the century of its two-digit years.
+  const std::string given = form.substr(0, form.find(" (years "));
+  std::string pattern = pattern_of_directives(given);
+  if (!has_field(pattern, "Yyz"))
+    throw Error(ErrorKind::usage, "data.date_format", "has no year: " + in_quotes(form), "Add %Y or %y");
+  std::vector<DateReading> readings;
+  for (const char century : {'y', 'z'}) {
+    if (century == 'z') {
+      if (!has_field(pattern, "y")) break;
+      for (std::size_t i = 0; i < pattern.size(); ++i)
+        if (pattern[i] == 'y' && (i == 0 || pattern[i - 1] != '\\')) pattern[i] = 'z';
+    }
+    std::optional<DateReading> r = read(trimmed(cell), {pattern, ""}, given);
+    if (r && (given == form || r->format.name() == form)) readings.push_back(std::move(*r));
+  }
+  return readings;
+}
+
+std::optional<DateReading> read_date(std::string_view cell, const DateFormat& format) {
+  const std::string_view text = format.given.empty() ? date_part(cell) : trimmed(cell);
   if (text.size() > 64) return std::nullopt;
-  if (pattern.find_first_not_of(k_number_fields) == std::string::npos || unix_form(pattern) != nullptr) {
+  const bool is_number = format.pattern.find_first_not_of(k_number_fields) == std::string::npos;
+  if (format.given.empty() && (is_number || unix_form(format.pattern) != nullptr)) {
     const std::string digits = whole_digits(text);
     for (const NumberForm& form : k_numbers)
-      if (form.pattern == pattern)
+      if (form.pattern == format.pattern)
         if (std::optional<DateReading> r = read_number(digits, form)) return r;
-    return std::nullopt;
+    if (format.pattern != "Ymd") return std::nullopt;
   }
-  return read(text, {pattern, ""});
+  return read(text, {format.pattern, ""}, format.given);
 }
 
 }  // namespace unroll

@@ -27,7 +27,7 @@ void count(std::map<std::int64_t, std::int64_t>& counts, std::int64_t apart) {
 
 void DateSequence::see(std::string_view cell, std::size_t line) {
   if (misfit_) return;
-  const std::optional<DateReading> date = read_date(cell, format_.pattern);
+  const std::optional<DateReading> date = read_date(cell, format_);
   const std::string shown = in_quotes(cell);
   if (!date) {
     const bool is_other = !date_readings(cell, DateNumbers::yes).empty();
@@ -39,21 +39,24 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
     return;
   }
   if (n_ == 0) format_.zone = date->format.zone;
-  if (date->format.has_time && format_.has_time && date->format.zone != format_.zone) {
-    misfit_ = {line, shown + " has another UTC offset than the first date",
-               "Write all dates with the same UTC offset, or set data.date = \"none\" to ignore dates"};
+  if (date->format.has_time() && format_.has_time() && date->format.zone != format_.zone) {
+    misfit_ = {line, shown + " has another UTC offset than the first date, as after a change of the clock",
+               "Write all dates with the same UTC offset, such as in UTC, or set data.date = \"none\" to ignore dates"};
     return;
   }
+  const Timestamp at = date->at;
   format_.add(date->format);
+  const bool is_new_day = begins_ || calendar_day(at) != calendar_day(spans_.back().last);
   if (begins_)
-    spans_.push_back({date->at, date->at});
+    spans_.push_back({at, at});
   else
-    compare(date->at, cell, line);
+    compare(at, cell, line);
   begins_ = false;
-  if (seen_.size() < k_most) seen_.insert(date->at.micros);
-  day_of_month_.see(date->at);
-  ++weekdays_[std::chrono::weekday(std::chrono::sys_days(calendar_day(date->at))).c_encoding()];
-  spans_.back().last = date->at;
+  if (seen_.size() < k_most) seen_.insert(at.micros);
+  day_of_month_.see(at);
+  days_[weekday_of(at)] += is_new_day;
+  if (times_.size() <= k_most) times_.insert(time_of_day(at));
+  spans_.back().last = at;
   last_line_ = line;
   ++n_;
 }
@@ -81,45 +84,80 @@ void DateSequence::compare(Timestamp at, std::string_view cell, std::size_t line
   if (const std::int64_t months = months_apart(before, at); months > 0) count(months_, months);
 }
 
+// True if all neighbors are a whole number of these steps apart.
+bool DateSequence::divides(DateStep step) const {
+  if (micros_.empty() || micros_.size() >= k_most) return false;
+  if (step.months == 0)
+    return std::ranges::all_of(micros_, [&](const auto& apart) { return apart.first % step.micros == 0; });
+  std::int64_t n = 0, n_months = 0;
+  for (const auto& [apart, of_distance] : micros_) n += of_distance;
+  for (const auto& [apart, of_distance] : months_) n_months += apart % step.months == 0 ? of_distance : 0;
+  return n == n_months;
+}
+
+// Finds the days of the week, and the times of day outside the first and the last one, that have no row. A day of the
+// week counts as absent after four weeks, if the other days have rows in most weeks.
+void DateSequence::find_calendar() {
+  constexpr std::int64_t k_week = 7 * k_day;
+  DateStep step = step_;
+  if (step.micros > k_day && step.micros < k_week && step.micros % k_day == 0 && !divides(step)) step.micros = k_day;
+  const bool is_round = step.months == 0 && step.micros % k_second == 0 && k_day % step.micros == 0;
+  if (!is_round || times_.empty() || times_.size() > k_most) return;
+  const std::int64_t first = *times_.begin(), last = *times_.rbegin(), per_day = k_day / step.micros;
+  const auto is_slot = [&](std::int64_t time) { return (time - first) % step.micros == 0; };
+  if (first % k_second != 0 || !std::ranges::all_of(times_, is_slot)) return;
+  std::int64_t n_days = 0, all = 0, longest = 0;
+  for (const std::int64_t n : days_) n_days += n;
+  for (const Span& span : spans_) {
+    all += span.last.micros - span.first.micros;
+    longest = std::max(longest, span.last.micros - span.first.micros);
+  }
+  unsigned weekdays = 0;
+  bool often = longest >= 4 * k_week;
+  for (std::size_t d = 0; d < days_.size(); ++d) {
+    if (days_[d] > 0) weekdays |= 1U << d;
+    often = often && (days_[d] == 0 || 2 * days_[d] >= all / k_week);
+  }
+  step.weekdays = often ? weekdays : DateStep::k_all_days;
+  step.slots = (last - first) / step.micros + 1;
+  step.open = first;
+  constexpr std::int64_t k_least_days = 5;
+  if (n_days < k_least_days || 2 * n_ < n_days * step.slots) {
+    step.open = first % step.micros;
+    step.slots = per_day;
+  }
+  if (step.weekdays != DateStep::k_all_days || step.slots < per_day) step_ = step;
+}
+
 void DateSequence::finish() {
   const auto [micros, n_micros] = usual(micros_);
   const auto [months, n_months] = usual(months_);
-  if (n_months > 0 && n_months >= n_micros)
-    step_ = {0, months, day_of_month_.day()};
-  else if (n_micros > 0)
+  if (n_months > 0 && n_months >= n_micros) {
+    step_ = {0, months};
+    day_of_month_.put(step_);
+  } else if (n_micros > 0) {
     step_ = {micros, 0};
+  }
+  is_even_ = divides(step_);
+  if (calendar_.empty()) find_calendar();
+  else put_calendar(step_, calendar_);
   micros_.clear();
   months_.clear();
   seen_.clear();
   if (spans_.empty()) return;
   first_ = spans_[0].first;
   last_ = spans_[0].last;
-  n_missing_ = -n_;
+  std::int64_t n_steps = 0;  // approximate if the dates are irregular; the numbering of rows refuses such dates later
+  const std::int64_t size = step_.months > 0 ? step_.months * 30 * k_day : step_.micros;
   for (const Span& span : spans_) {
     first_ = std::min(first_, span.first);
     last_ = std::max(last_, span.last);
-    n_missing_ += steps_between(span.first, span.last, step_).value_or(-1) + 1;
+    const std::int64_t about = (span.last.micros - span.first.micros) / size;
+    n_steps += steps_between(span.first, span.last, step_).value_or(about);
   }
-  n_missing_ = std::max<std::int64_t>(n_missing_, 0);
-}
-
-// Approximate if a step has months and the dates are irregular; the numbering of rows refuses such dates later.
-bool DateSequence::is_sparse() const {
-  const double month = 30.4 * static_cast<double>(k_day);
-  const double step = step_.months > 0 ? month * static_cast<double>(step_.months) : static_cast<double>(step_.micros);
-  double all = 0;
-  for (const Span& span : spans_) all += static_cast<double>(span.last.micros - span.first.micros) / step;
-  return all > 2.5 * static_cast<double>(n_) + 10;
-}
-
-std::string DateSequence::absent_weekdays() const {
-  constexpr std::string_view k_days[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
-  constexpr std::size_t k_from = 6;  // starts the week at Saturday, so a weekend stays together
-  if (step_ != DateStep{k_day, 0} || n_missing_ == 0 || last_.micros - first_.micros < 14 * k_day) return "";
-  std::string days;
-  for (std::size_t i = 0; i < 7; ++i)
-    if (weekdays_[(k_from + i) % 7] == 0) days += (days.empty() ? "" : " or ") + std::string(k_days[(k_from + i) % 7]);
-  return days;
+  is_even_ = is_even_ || step_.slots > 0;
+  n_missing_ = std::max<std::int64_t>(n_steps + std::ssize(spans_) - n_, 0);
+  is_sparse_ = 2 * n_steps > 5 * n_ + 20;
 }
 
 }  // namespace unroll

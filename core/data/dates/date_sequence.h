@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -24,7 +25,9 @@ inline constexpr const char* k_no_dates = "Correct it, or set data.date = \"none
 
 class DateSequence {
  public:
-  explicit DateSequence(DateFormat format) : format_(std::move(format)) {}
+  // `calendar`: that of a model, as calendar_code(); "": finds one.
+  explicit DateSequence(DateFormat format, std::string calendar = {})
+      : format_(std::move(format)), calendar_(std::move(calendar)) {}
 
   // Adds a cell of the column, "" if missing. Ignores all cells after the first one that is no date of the format.
   void see(std::string_view cell, std::size_t line);
@@ -39,8 +42,11 @@ class DateSequence {
   const std::optional<DateFault>& disorder() const { return disorder_; }
   bool is_newest_first() const { return n_above_ == 0 && n_equal_ == 0; }
   bool has_repeats() const { return n_again_ > 0; }
-  bool is_sparse() const;  // most dates are missing
+  bool is_sparse() const { return is_sparse_; }  // most dates are missing
   bool is_regular() const { return !misfit_ && !disorder_ && !is_sparse(); }
+  bool is_in_order() const { return !misfit_ && !disorder_; }
+  // True if there are at least two dates, and all are a whole number of steps apart.
+  bool is_even() const { return is_even_; }
   // True if both sequences have the same recorded dates.
   bool same_as(const DateSequence& other) const {
     return spans_ == other.spans_ && step_ == other.step_ && n_ == other.n_;
@@ -52,14 +58,15 @@ class DateSequence {
   std::int64_t size() const { return n_; }
   DateStep step() const { return step_; }
   std::int64_t n_missing() const { return n_missing_; }
-  // Returns the weekdays without rows, for a daily series with missing dates: "Saturday and Sunday".
-  std::string absent_weekdays() const;
   std::string text(Timestamp at) const { return date_text(at, format_); }
 
  private:
+  void find_calendar();
+  bool divides(DateStep step) const;
   void compare(Timestamp at, std::string_view cell, std::size_t line);
 
   DateFormat format_;
+  std::string calendar_;
   std::optional<DateFault> misfit_, disorder_;
   struct Span {
     Timestamp first, last;
@@ -73,7 +80,9 @@ class DateSequence {
   std::int64_t n_above_ = 0, n_equal_ = 0, n_again_ = 0;  // dates above the previous one, equal to it, seen before
   std::unordered_set<std::int64_t> seen_;                 // the first dates
   std::map<std::int64_t, std::int64_t> micros_, months_;  // counts of the distances between neighbors
-  std::array<std::int64_t, 7> weekdays_{};                // rows by day, from Sunday
+  std::array<std::int64_t, 7> days_{};                    // days with rows, from Monday
+  std::set<std::int64_t> times_;                          // of the day
+  bool is_even_ = false, is_sparse_ = false;
   DayOfMonth day_of_month_;
   DateStep step_{k_day, 0};
 };

@@ -52,6 +52,8 @@ bool is_weekday(std::string_view word) {
       k_weekdays, [&](std::string_view day) { return same_word(word, day) || same_word(word, day.substr(0, 3)); });
 }
 
+std::string_view weekday_name(int iso, bool full) { return k_weekdays[iso - 1].substr(0, full ? 9 : 3); }
+
 bool is_date_name(std::string_view column) { return among(k_date_names, column); }
 bool is_date_part_name(std::string_view column) { return among(k_part_names, column); }
 

@@ -11,6 +11,7 @@ bool same_word(std::string_view a, std::string_view b);
 int month_of(std::string_view word);
 std::string_view month_name(int month, bool full);
 bool is_weekday(std::string_view word);  // "Mon", "Monday"
+std::string_view weekday_name(int iso, bool full);  // of 1, Monday, to 7
 
 // True if numbers in a column of this name are dates.
 bool is_date_name(std::string_view column);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/data/text/cell_number.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/support/error.h"
@@ -21,7 +20,7 @@ void CovariatesRead::see(const CsvReader& reader, std::span<const std::string> c
   for (std::size_t k = 0; k < columns_.size() && !is_found_; ++k) {
     const std::string& cell = cells[places[k]];
     if (reader.is_missing(cell)) continue;
-    columns_[k].is_category = columns_[k].is_category || !number_in(cell);
+    columns_[k].is_category = columns_[k].is_category || !reader.number_of(cell);
     if (index_[k].size() <= k_most_categories) index_[k].emplace(cell, 0);
   }
 }

@@ -2,7 +2,9 @@
 #include "core/data/series/series_dates.h"
 
 #include <algorithm>
+#include <chrono>
 
+#include "core/data/dates/date_patterns.h"
 #include "core/data/dates/date_words.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/support/error.h"
@@ -12,13 +14,38 @@ namespace unroll {
 namespace {
 
 constexpr const char* k_write_dates =
-    "Write dates such as 2024-01-31, with four digits for the year, or set data.date = \"none\" to ignore dates";
+    "Write dates such as 2024-01-31, with four digits for the year, give their format, such as data.date_format = "
+    "\"%d/%m/%y\", or set data.date = \"none\" to ignore dates";
+
+bool has_year(const DateSequence& way) { return way.format().has_year(); }
+
+// True if dates in two-digit years lie more than a year ahead.
+bool is_future(Timestamp at) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return at.micros > std::chrono::duration_cast<std::chrono::microseconds>(now).count() + 366 * k_day;
+}
+
+// Two ways may differ in the century only: the later one is used unless all its dates are in the future.
+void choose_century(std::vector<DateSequence>& ways) {
+  std::string dropped;  // patterns
+  for (const DateSequence& way : ways) {
+    std::string twin = way.format().pattern;
+    std::ranges::replace(twin, 'z', 'y');
+    const auto at = std::ranges::find(ways, twin, [](const DateSequence& w) { return w.format().pattern; });
+    if (twin == way.format().pattern || at == ways.end()) continue;
+    dropped += "|" + (is_future(at->first()) ? twin : way.format().pattern) + "|";
+  }
+  std::erase_if(ways, [&](const DateSequence& way) {
+    return dropped.find("|" + way.format().pattern + "|") != std::string::npos;
+  });
+}
 
 }  // namespace
 
 SeriesDates::SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values,
                          std::optional<std::size_t> id)
     : column_(std::move(column)), none_(column_.name == "none"), has_ids_(id.has_value()) {
+  if (is_given_form(column_.form)) date_readings_in("", column_.form);  // throws on an unknown directive
   if (!column_.name.empty() && !none_) named_ = reader.column(column_.name);
   for (std::size_t c = 0; c < reader.n_columns(); ++c)
     if (named_ == c || (id != c && std::ranges::find(values, c) == values.end())) undecided_.push_back(c);
@@ -42,20 +69,33 @@ void SeriesDates::see(const CsvReader& reader, std::span<const std::string> cell
   unread_.see(reader, cells, line);
 }
 
-void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line) {
+std::vector<DateReading> SeriesDates::readings_of(const CsvReader& reader, std::size_t column,
+                                                  const std::string& cell) const {
+  if (none_ || named_.value_or(column) != column) return {};
+  if (is_given_form(column_.form)) return date_readings_in(cell, column_.form);
   const bool numbers = named_ || (!reader.header().empty() && is_date_name(reader.column_name(column)));
-  std::vector<DateReading> readings;
-  if (!none_ && named_.value_or(column) == column)
-    readings = date_readings(cell, numbers ? DateNumbers::yes : DateNumbers::no);
-  const auto is_trained = [&](const DateReading& r) { return r.format.name() == column_.form; };
-  if (std::ranges::any_of(readings, is_trained))
-    std::erase_if(readings, [&](const DateReading& r) { return !is_trained(r); });
+  std::vector<DateReading> readings = date_readings(cell, numbers ? DateNumbers::yes : DateNumbers::no);
+  const auto keep = [&](const auto& is_kept) {
+    if (std::ranges::any_of(readings, is_kept))
+      std::erase_if(readings, [&](const DateReading& r) { return !is_kept(r); });
+  };
+  keep([&](const DateReading& r) { return r.format.name() == column_.form; });
+  keep([](const DateReading& r) { return !r.format.is_weak(); });
+  if (std::ranges::none_of(readings, [](const DateReading& r) { return r.format.has_year(); })) readings.clear();
+  return readings;
+}
+
+void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line) {
+  const std::vector<DateReading> readings = readings_of(reader, column, cell);
+  const std::string of = is_given_form(column_.form) ? " of the format " + in_quotes(column_.form) : "";
   if (readings.empty() && named_ == column)
-    reader.refuse(line, column, in_quotes(cell) + " is not a date", k_write_dates);
-  if (readings.empty()) return unread_.add(reader, column, cell);
-  Candidate candidate{column, cell, number_in(cell).has_value(), {}};
+    reader.refuse(line, column, in_quotes(cell) + " is not a date" + of, k_write_dates);
+  const bool is_weak = !readings.empty() && readings[0].format.is_weak() && !named_ && column_.form.empty();
+  if (readings.empty() || is_weak) unread_.add(reader, column, cell);
+  if (readings.empty()) return;
+  Candidate candidate{column, cell, number_in(cell).has_value(), is_weak, {}};
   for (const DateReading& r : readings) {
-    candidate.ways.emplace_back(r.format);
+    candidate.ways.emplace_back(r.format, column_.calendar);
     if (line > first_line_) candidate.ways.back().see("", first_line_);
   }
   candidates_.push_back(std::move(candidate));
@@ -63,38 +103,49 @@ void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std:
 
 bool SeriesDates::are_newest_first() const {
   if (candidates_.empty()) return false;
-  const std::vector<DateSequence>& ways = std::ranges::min_element(candidates_, {}, rank)->ways;
-  const auto is_in_order = [](const DateSequence& way) { return !way.misfit() && !way.disorder(); };
+  const Candidate& candidate = *std::ranges::min_element(candidates_, {}, rank);
+  if (candidate.is_weak) return false;
+  const std::vector<DateSequence>& ways = candidate.ways;
   const auto is_reversed = [](const DateSequence& way) {
     return !way.misfit() && way.disorder() && way.is_newest_first();
   };
-  return std::ranges::none_of(ways, is_in_order) && std::ranges::any_of(ways, is_reversed);
+  return std::ranges::none_of(ways, &DateSequence::is_in_order) && std::ranges::any_of(ways, is_reversed);
 }
 
 void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
   undecided_.clear();
   std::ranges::sort(candidates_, {}, rank);
-  if (!candidates_.empty()) choose_way(reader, file);
+  while (!candidates_.empty()) {
+    choose_way(reader, file);
+    if (!candidates_[0].ways.empty()) break;
+    candidates_.erase(candidates_.begin(), candidates_[0].is_weak ? candidates_.begin() + 1 : candidates_.end());
+  }
+  if (candidates_.empty() && is_given_form(column_.form) && !none_)
+    throw Error(ErrorKind::usage, file, "no column begins with a date of data.date_format = " + in_quotes(column_.form),
+                "Correct data.date_format, or set data.date to the column");
   if (candidates_.empty()) {
     if (!none_) std::ranges::move(unread_.date_warnings(reader), std::back_inserter(warnings_));
     if (!has_ids_) std::ranges::move(unread_.series_warnings(reader), std::back_inserter(warnings_));
     return;
   }
-  const std::string name = "'" + reader.column_name(column()) + "'";
-  if (const std::string days = dates().absent_weekdays(); !days.empty())
-    warnings_.push_back("no row of " + name + " falls on a " + days +
-                        ": these days are added as rows of missing values, and are forecast. Set data.date = \"none\" "
-                        "for steps from row to row");
   for (std::size_t c = 1; c < candidates_.size(); ++c)
     if (!candidates_[c].is_number)
       warnings_.push_back("column '" + reader.column_name(candidates_[c].column) +
-                          "' has dates too and is not used. Set data.date to it, or to " + name + " to confirm");
+                          "' has dates too and is not used. Set data.date to it, or to '" +
+                          reader.column_name(column()) + "' to confirm");
   candidates_.resize(1);
 }
 
-void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
+// Leaves the formats that fit all cells in order. Weak ones must fit a step too, and those without a year do not count.
+void SeriesDates::keep_regular(const CsvReader& reader, const std::string& file) {
   std::vector<DateSequence>& ways = candidates_[0].ways;
-  std::ranges::for_each(ways, &DateSequence::finish);
+  if (candidates_[0].is_weak) {
+    std::erase_if(ways, [](const DateSequence& way) {
+      return !way.is_in_order() || (has_year(way) && (!way.is_even() || way.is_sparse()));
+    });
+    if (std::ranges::none_of(ways, has_year)) ways.clear();
+    return;
+  }
   const auto misfit = [](const DateSequence& way) { return way.misfit() ? way.misfit()->line : SIZE_MAX; };
   std::ranges::stable_sort(ways, std::greater(), misfit);  // formats that fit all cells come first
   const auto fits = [](const DateSequence& way) { return !way.misfit(); };
@@ -102,18 +153,30 @@ void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
   std::erase_if(ways, [&](const DateSequence& way) { return !fits(way); });
   if (std::ranges::none_of(ways, &DateSequence::is_regular)) refuse(reader, ways[0], file);
   std::erase_if(ways, [](const DateSequence& way) { return !way.is_regular(); });
+  if (std::ranges::none_of(ways, has_year))
+    reader.refuse(first_line_, candidates_[0].column, in_quotes(candidates_[0].first) + " has no year", k_write_dates);
+}
+
+void SeriesDates::choose_way(const CsvReader& reader, const std::string& file) {
+  Candidate& candidate = candidates_[0];
+  std::vector<DateSequence>& ways = candidate.ways;
+  std::ranges::for_each(ways, &DateSequence::finish);
+  keep_regular(reader, file);
+  choose_century(ways);
+  if (ways.empty()) return;
   if (std::ranges::all_of(ways, [&](const DateSequence& way) { return way.same_as(ways[0]); })) {
     ways.resize(1, ways[0]);
     return;
   }
-  const std::string column = "column '" + reader.column_name(candidates_[0].column) + "'",
+  const std::string column = "column '" + reader.column_name(candidate.column) + "'",
                     what = "can be " + ways[0].format().text() + " or " + ways[1].format().text() + " (" +
-                           in_quotes(candidates_[0].first) + ")";
+                           in_quotes(candidate.first) + ")";
   if (named_) throw Error(ErrorKind::usage, file, column + " " + what, k_write_dates);
   warnings_.push_back(column + " " + what +
-                      " and is not read: rows count as one step apart, and their order and gaps are not checked. Write "
-                      "dates such as 2024-01-31, or set data.date = \"none\" to confirm");
-  candidates_.clear();
+                      " and is not read: rows count as one step apart, and their order and gaps are not checked. " +
+                      k_write_dates);
+  unread_.forget(candidate.column);
+  ways.clear();
 }
 
 void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const {
@@ -124,7 +187,7 @@ void SeriesDates::refuse(const CsvReader& reader, const DateSequence& dates, con
                 "Choose another date column with data.date, or set data.date = \"none\" to ignore dates");
   DateFault fault = dates.misfit() ? *dates.misfit() : *dates.disorder();
   if (!dates.misfit() && dates.has_repeats())
-    fault.next = remedy_of_repeats(reader, fault.line, dates.format().has_time);
+    fault.next = remedy_of_repeats(reader, fault.line, dates.format().has_time());
   reader.refuse(fault.line, candidates_[0].column, fault.what, fault.next);
 }
 
@@ -132,22 +195,29 @@ std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t 
   const std::string name = reader.column_name(candidates_[0].column);
   if (const std::string key = unread_.key_at(reader, line); !key.empty())
     return "The rows of several series, named in '" + key + "', share their dates. Set data.id = \"" + key + "\"";
-  if (const std::string part = unread_.part_of_dates(reader, line); !part.empty())
+  if (const std::string part = unread_.part_of_dates(reader, line); !part.empty() && part != name)
     return "Dates are spread over '" + name + "' and '" + part + "'. Join them in one column, such as 2024-01-31 13:00";
   const std::string number = unread_.number_at(reader, line);
   return "Keep one row per date. If the file has several series one below the other, set data.id to the column that "
          "names them" + (number.empty() ? "" : ", perhaps '" + number + "'") +
-         (has_time ? ". Where clocks go back an hour, write times in UTC" : "");
+         (has_time ? ". Where clocks are put back an hour, write times in UTC" : "");
 }
 
 std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cell, std::size_t line) const {
-  const std::optional<DateReading> date = read_date(cell, format().pattern);
+  const std::optional<DateReading> date = read_date(cell, format());
   const std::optional<std::int64_t> steps = date ? steps_between(first(), date->at, step()) : std::nullopt;
   if (!steps || *steps < 0)
     reader.refuse(line, column(),
                   in_quotes(cell) + " does not fit a step of " + step_text(step()) + " from " + dates().text(first()),
                   k_no_dates);
   return *steps;
+}
+
+std::vector<std::string> SeriesDates::notes() const {
+  const std::string calendar = exist() ? calendar_text(step()) : "";
+  if (calendar.empty()) return {};
+  if (step().months > 0) return {"the dates are the last business days of their months"};
+  return {"all rows fall on " + calendar + ": steps and forecasts skip other times"};
 }
 
 }  // namespace unroll

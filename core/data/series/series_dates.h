@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,9 @@
 namespace unroll {
 
 struct DateColumn {
-  std::string name;  // as in ForecastOptions::date
-  std::string form;  // DateFormat::name() in training; "": any
+  std::string name;       // as in ForecastOptions::date
+  std::string form = {};  // ForecastOptions::date_format, or DateFormat::name() in training; "": any
+  std::string calendar = {};  // calendar_code() in training; "": any
 };
 
 // Processes the rows of a file once, in order, and then numbers the dates.
@@ -53,20 +55,24 @@ class SeriesDates {
   std::int64_t number(const CsvReader& reader, const std::string& cell, std::size_t line) const;
   Timestamp at(std::int64_t number) const { return after(first(), number, step()); }
   std::string text(std::int64_t number) const { return dates().text(at(number)); }
+  std::vector<std::string> notes() const;  // on the calendar
   std::vector<std::string> warnings() const { return warnings_; }
 
  private:
   struct Candidate {
     std::size_t column;
     std::string first;  // cell
-    bool is_number;
+    bool is_number, is_weak;         // weak: the cells may be no dates at all (DateFormat::is_weak)
     std::vector<DateSequence> ways;  // possible formats of its first cell; one after finish()
   };
   // The column with the lowest rank is used. A year column next to dates is a part of them.
-  static std::pair<bool, std::size_t> rank(const Candidate& c) { return {c.is_number, c.column}; }
+  static auto rank(const Candidate& c) { return std::tuple(c.is_number, c.is_weak, c.column); }
   const DateSequence& dates() const { return candidates_[0].ways[0]; }
   void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
+  std::vector<DateReading> readings_of(const CsvReader& reader, std::size_t column, const std::string& cell) const;
+  // Leaves one way of the first candidate, or none.
   void choose_way(const CsvReader& reader, const std::string& file);
+  void keep_regular(const CsvReader& reader, const std::string& file);
   [[noreturn]] void refuse(const CsvReader& reader, const DateSequence& dates, const std::string& file) const;
   std::string remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const;
 

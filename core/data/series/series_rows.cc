@@ -25,6 +25,10 @@ void keep_numbers(std::span<const double> values, std::vector<double>& last) {
     if (!std::isnan(values[k])) last[k] = values[k];
 }
 
+std::int64_t n_missing(std::span<const double> values) {
+  return std::ranges::count_if(values, [](double v) { return std::isnan(v); });
+}
+
 }  // namespace
 
 void SeriesPiece::add(std::span<const double> values, std::span<const double> last) {
@@ -75,6 +79,8 @@ SeriesFormat SeriesRows::format_of_others() const {
   SeriesFormat format = format_;
   for (std::size_t s = 0; s < n_series(); ++s) format.columns[s] = column_name(s);
   format.known = KnownTable::of(reader_);
+  format.csv.decimal = reader_.marks().decimal;
+  format.csv.thousands = reader_.marks().thousands;
   format.date = date_column();
   format.id = id_column();
   format.covariates = covariates();
@@ -142,7 +148,7 @@ std::vector<std::size_t> series_columns(const CsvReader& reader, const SeriesFor
       return looks_like_date(cells[c]) || is_date_name(title) || is_date_part_name(title);
     };
     std::size_t other = last;
-    while (other > 0 && (is_date(other) || !number_in(cells[other]))) --other;
+    while (other > 0 && (is_date(other) || !reader.number_of(cells[other]))) --other;
     if (last == 0 || !is_date(last)) continue;
     throw Error(ErrorKind::usage, reader.name(),
                 "the last column, '" + reader.column_name(last) + "', looks like dates (" + in_quotes(cells[last]) +
@@ -197,6 +203,16 @@ void SeriesRows::read_values(const Line& line, std::span<const std::string> cell
   }
 }
 
+// `known_end`: the row behind the last value; `n_unknown`: missing values from there on.
+void SeriesRows::end_segment(SeriesSegment segment, bool begun, std::int64_t known_end, std::int64_t n_unknown) {
+  n_empty_ += !begun;
+  if (!begun) return;
+  segment.end = covariates().empty() ? n_ : known_end;
+  segment.n_ahead = n_ - segment.end;
+  if (segment.n_ahead > 0) n_missing_ -= n_unknown;
+  segments_.push_back(std::move(segment));
+}
+
 void SeriesRows::read_rows(const SortedRows& rows) {
   const std::size_t S = n_series();
   const std::vector<double> gap(columns_.size(), k_gap);
@@ -205,17 +221,6 @@ void SeriesRows::read_rows(const SortedRows& rows) {
   std::int64_t known_end = 0, n_unknown = 0;  // the row behind the last value, and missing values from there on
   std::optional<SeriesSegment> open;
   bool begun = false;  // each series of the segment has a value
-  const auto end = [&] {
-    if (!open) return;
-    open->end = n_;
-    if (begun && !covariates().empty()) {
-      open->end = known_end;
-      open->n_ahead = n_ - known_end;
-      n_missing_ -= n_unknown;
-    }
-    if (begun) segments_.push_back(std::move(*open));
-    n_empty_ += !begun;
-  };
   rows.for_each(reader_, [&](const Line& line, std::span<const std::string> cells) {
     const std::string id = id_column_ ? cells[*id_column_] : "";
     const std::int64_t here =
@@ -223,7 +228,7 @@ void SeriesRows::read_rows(const SortedRows& rows) {
     if (!open || open->id != id) {
       if (id_column_ && reader_.is_missing(id))
         reader_.refuse(line.number, *id_column_, "the name of the series is missing", "Name the series of each row");
-      end();
+      if (open) end_segment(std::move(*open), begun, known_end, n_unknown);
       open = SeriesSegment{id, n_, n_, 0};
       last = gap;
       begun = false;
@@ -232,8 +237,7 @@ void SeriesRows::read_rows(const SortedRows& rows) {
     }
     ++n_lines_;
     read_values(line, cells, now);
-    const auto n_gaps = std::count_if(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(S),
-                                      [](double v) { return std::isnan(v); });
+    const std::int64_t n_gaps = n_missing(std::span(now).first(S));
     n_missing_ += n_gaps;
     if (here > number) add_gap(number, here, line.number, format_.gaps_refused);
     for (; number < here; ++number)
@@ -242,8 +246,7 @@ void SeriesRows::read_rows(const SortedRows& rows) {
     before = last;
     keep_numbers(now, last);
     if (!begun) open->first = number - 1;
-    begun = begun || std::none_of(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(S),
-                                  [](double v) { return std::isnan(v); });
+    begun = begun || n_missing(std::span(last).first(S)) == 0;
     if (!begun) return;
     if (!hold_ && block_lines++ % k_block == 0) {
       file_.add(line.at);
@@ -251,10 +254,10 @@ void SeriesRows::read_rows(const SortedRows& rows) {
       before_.insert(before_.end(), before.begin(), before.end());
     }
     add_row(now, last);
-    n_unknown = static_cast<std::size_t>(n_gaps) < S ? 0 : n_unknown + n_gaps;
+    n_unknown = std::cmp_less(n_gaps, S) ? 0 : n_unknown + n_gaps;
     if (n_unknown == 0) known_end = n_;
   });
-  end();
+  if (open) end_segment(std::move(*open), begun, known_end, n_unknown);
   for (std::size_t s = 0; s < S && segments_.empty(); ++s)
     if (std::isnan(last[s]))
       throw Error(ErrorKind::input_file, file_.name(),
@@ -264,7 +267,7 @@ void SeriesRows::read_rows(const SortedRows& rows) {
 // Adds a row of values, NaN at gaps, to those whose last values are `last`.
 void SeriesRows::add_row(std::span<const double> values, std::vector<double>& last) {
   keep_numbers(values, last);
-  if (std::ranges::any_of(values.first(n_series()), [](double v) { return !std::isnan(v); })) observed_.add(n_);
+  if (std::cmp_less(n_missing(values.first(n_series())), n_series())) observed_.add(n_);
   if (hold_) held_.add(values, last);
   ++n_;
 }
@@ -293,6 +296,7 @@ std::vector<std::string> SeriesRows::notes() const {
   else found += "no date column";
   std::vector<std::string> notes{found};
   notes.insert(notes.end(), reader_.notes().begin(), reader_.notes().end());
+  for (const std::string& note : dates_->notes()) notes.push_back(file_.name() + ": " + note);
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
                     "); added as rows of missing values");

@@ -93,8 +93,9 @@ class SeriesRows {
   const SeriesDates& dates() const { return *dates_; }
   // The date column for reading another file with the same dates.
   DateColumn date_column() const {
-    return dates_->exist() ? DateColumn{reader_.column_name(dates_->column()), dates_->format().name()}
-                           : DateColumn{"none", ""};
+    if (!dates_->exist()) return {"none"};
+    return {reader_.column_name(dates_->column()), dates_->format().name(),
+            calendar_code(dates_->step())};
   }
   // The format for reading another file with the same columns and dates.
   SeriesFormat format_of_others() const;
@@ -115,6 +116,7 @@ class SeriesRows {
   void find_id();
   void read_rows(const SortedRows& rows);
   void read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) const;
+  void end_segment(SeriesSegment segment, bool begun, std::int64_t known_end, std::int64_t n_unknown);
   void add_row(std::span<const double> values, std::vector<double>& last);
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
   void read_again(std::int64_t begin, std::int64_t end, SeriesPiece& piece) const;

@@ -38,6 +38,10 @@ void UnreadColumns::add(const CsvReader& reader, std::size_t column, const std::
     keys_.push_back({column, number && !is_key_name(name)});
 }
 
+void UnreadColumns::forget(std::size_t column) {
+  std::erase_if(lookalikes_, [&](const Lookalike& l) { return l.column == column; });
+}
+
 bool UnreadColumns::wants_rows() const {
   const auto may_name_series = [](const Key& k) { return !k.is_number && !k.returns && !k.is_busy(); };
   return !lookalikes_.empty() || std::ranges::any_of(keys_, may_name_series);
@@ -92,7 +96,8 @@ std::vector<std::string> UnreadColumns::date_warnings(const CsvReader& reader) c
                                    : column + " looks like dates (" + in_quotes(l.first) + ")";
     text += " but is not read: rows count as one step apart, and their order and gaps are not checked. ";
     text += is_readable ? "Set data.date = \"" + reader.column_name(l.column) + "\" to read it"
-                        : std::string("Write dates such as 2024-01-31, with four digits for the year");
+                        : std::string("Write dates such as 2024-01-31, with four digits for the year, or give their "
+                                      "format, such as data.date_format = \"%d/%m/%y\"");
     text += ", or set data.date = \"none\" to confirm";
     if (l.again > 0 && !l.part)
       text += ". " + in_quotes(l.first) + " comes again in line " + std::to_string(l.again) +

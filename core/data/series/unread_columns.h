@@ -17,6 +17,7 @@ class UnreadColumns {
  public:
   // Adds a column by its first cell that is not missing.
   void add(const CsvReader& reader, std::size_t column, const std::string& cell);
+  void forget(std::size_t column);
   // True if further rows may lead to a warning.
   bool wants_rows() const;
   void see(const CsvReader& reader, std::span<const std::string> cells, std::size_t line);

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/data/table/first_rows.h"
-#include "core/data/table/number_advice.h"
 #include "core/data/text/encoding.h"
+#include "core/data/text/number_marks.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/support/error.h"
@@ -28,6 +28,7 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   cells.clear();
   if (trimmed(line.text).empty()) return false;
   require_utf8(line, name_);
+  if (skips(line)) return false;
   if (n_columns_ == 0 && line.text.find('\r') != std::string_view::npos)
     refuse_line(name_, line.number, "has a carriage return inside: lines must end in LF or CRLF",
                 "Convert the file, for example with tr '\\r' '\\n'");
@@ -39,6 +40,13 @@ bool CsvReader::read(const Line& line, std::vector<std::string>& cells) {
   if (n_columns_ == 0) n_columns_ = cells.size();
   if (cells.size() != n_columns_) refuse_width(line, cells);
   return !std::exchange(first_, false) || !takes_as_header(line, cells);
+}
+
+// True for a comment before the table, and for the row of units below the header.
+bool CsvReader::skips(const Line& line) {
+  if (n_comments_ > 0 && trimmed(line.text).starts_with('#')) return n_comments_-- > 0;
+  n_comments_ = 0;
+  return !first_ && !units_.empty() && std::exchange(units_, "") == line.text;
 }
 
 void CsvReader::refuse_width(const Line& line, const std::vector<std::string>& cells) const {
@@ -63,7 +71,13 @@ void CsvReader::refuse_width(const Line& line, const std::vector<std::string>& c
 void CsvReader::look_at(std::string_view head) {
   const TableForm form = form_of(head, format_);
   if (format_.separator == 0) format_.separator = form.separator;
+  if (is_first_file_) {
+    format_.decimal = form.marks.decimal;
+    format_.thousands = form.marks.thousands;
+  }
   has_header_ = form.has_header;
+  n_comments_ = form.n_comments;
+  units_ = form.units;
   for (const std::string& note : form.notes) notes_.push_back(name_ + ": " + note);
   for (const std::string& warning : form.warnings) warnings_.push_back(name_ + ": " + warning);
 }
@@ -113,27 +127,14 @@ std::optional<std::vector<std::string>> CsvReader::read_again(std::string_view l
   return cells;
 }
 
+std::string CsvReader::plain(const std::string& cell) const {
+  return marks() != NumberMarks{} && number_of(cell) ? plain_number(cell, marks()) : cell;
+}
+
 std::string CsvReader::found(std::int64_t n_rows) const {
   const std::string text = counted(n_rows, "row") + ", ";
   if (header_.empty()) return text + "no header, " + counted(n_columns_, "column");
   return text + "header found, columns " + names();
-}
-
-CsvTable CsvTable::parse(std::string_view text, const std::string& name, const CsvLimits& limits,
-                         CsvFormat format) {
-  require_start_of_text(text.substr(0, k_start_bytes), text.size() <= k_start_bytes, name);
-  CsvTable table(CsvReader(name, limits.max_columns, format));
-  std::vector<std::string> cells;
-  table.reader_.look_at(text);
-  csv_rows(lines_of(text))([&](const Line& line) {
-    if (!table.reader_.read(line, cells)) return;
-    if (table.cells_.size() + cells.size() > limits.max_cells)
-      table.reader_.refuse(line.number, 0, "more than " + std::to_string(limits.max_cells) + " cells");
-    std::move(cells.begin(), cells.end(), std::back_inserter(table.cells_));
-    table.lines_.push_back(line.number);
-  });
-  if (table.lines_.empty()) throw Error(ErrorKind::input_file, name, "has no data rows");
-  return table;
 }
 
 void index_rows(RecordFile& file, CsvReader& reader,
@@ -164,7 +165,7 @@ void numbers_in(const RecordFile& file, const CsvReader& reader, std::string_vie
   for (std::size_t k = 0; k < columns.size(); ++k) {
     const std::string& cell = cells[columns[k]];
     const bool missing = reader.is_missing(cell);
-    const std::optional<double> number = missing ? std::nullopt : number_in(cell);
+    const std::optional<double> number = missing ? std::nullopt : reader.number_of(cell);
     if (!number && !missing) file.refuse_changed();
     numbers[k] = number.value_or(std::numeric_limits<double>::quiet_NaN());
   }
@@ -213,8 +214,11 @@ double CsvReader::number(const std::string& cell, std::size_t line, std::size_t 
     refuse(line, column, trimmed(cell).empty() ? "a number is missing" : in_quotes(cell) + ": a number is missing",
            "Fill in the number, remove the line, or set data.missing");
   }
-  const std::optional<double> value = number_in(cell);
+  const std::optional<double> value = number_of(cell);
   const std::string shown = in_quotes(cell);
+  if (!value && number_in(cell))
+    refuse(line, column, shown + " is not a number with the decimal mark '" + marks().decimal + "'",
+           "Write all numbers with the same marks, or set data.decimal and data.thousands");
   if (!value) refuse(line, column, shown + " is not a number", number_advice(cell));
   if (!std::isfinite(*value)) refuse(line, column, shown + " is not finite");
   if (!std::isfinite(static_cast<float>(*value)))

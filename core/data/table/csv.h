@@ -17,7 +17,6 @@ namespace unroll {
 
 struct CsvLimits {
   std::size_t max_columns = 65536;
-  std::size_t max_cells = std::size_t{1} << 24;
 };
 
 // Reads the rows of a file in order. Cells may be quoted ("a ""b"", c"). Blank lines are skipped.
@@ -42,6 +41,11 @@ class CsvReader {
   const std::vector<std::string>& header() const { return header_; }  // empty if there is none
   char separator() const { return format_.separator; }                // 0 before the first line
   bool is_missing(std::string_view cell) const { return format_.is_missing(cell); }
+  NumberMarks marks() const { return {format_.decimal.value_or('.'), format_.thousands.value_or(0)}; }
+  // Returns the number in a cell; nothing if there is none.
+  std::optional<double> number_of(std::string_view cell) const { return number_in(cell, marks()); }
+  // Returns a number with a point and without marks of thousands; other cells as they are.
+  std::string plain(const std::string& cell) const;
   // Lines of Task::notes() and Task::warnings() about the format of the files.
   const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -65,6 +69,7 @@ class CsvReader {
   std::string names() const;  // listed(header)
 
  private:
+  bool skips(const Line& line);
   bool takes_as_header(const Line& line, std::vector<std::string>& cells);
   [[noreturn]] void refuse_width(const Line& line, const std::vector<std::string>& cells) const;
 
@@ -74,34 +79,11 @@ class CsvReader {
   bool first_ = true;  // the next line is the first line of its file
   bool is_first_file_ = true;
   std::optional<bool> has_header_;  // of the current file, if look_at() determined it
+  std::size_t n_comments_ = 0;      // that may follow
+  std::string units_;               // a row of units that may follow
   std::vector<std::string> notes_, warnings_;
   std::size_t n_columns_ = 0;
   std::vector<std::string> header_;
-};
-
-// All rows in memory.
-class CsvTable {
- public:
-  using Missing = CsvReader::Missing;
-  // Throws Error(input_file) like CsvReader, on a file without rows, and above the limits.
-  static CsvTable parse(std::string_view text, const std::string& name, const CsvLimits& limits = {},
-                        CsvFormat format = {});
-
-  std::size_t n_rows() const { return lines_.size(); }
-  std::size_t n_columns() const { return reader_.n_columns(); }
-  const std::vector<std::string>& header() const { return reader_.header(); }
-  std::size_t column(const std::string& name) const { return reader_.column(name); }
-  std::string column_name(std::size_t column) const { return reader_.column_name(column); }
-  double number(std::size_t row, std::size_t column, Missing missing = Missing::refused) const {
-    return reader_.number(cells_[row * n_columns() + column], lines_[row], column, missing);
-  }
-
- private:
-  explicit CsvTable(CsvReader reader) : reader_(std::move(reader)) {}
-
-  CsvReader reader_;
-  std::vector<std::string> cells_;   // [rows, columns]
-  std::vector<std::size_t> lines_;   // [rows] line in the file, from 1
 };
 
 // A table that was read before, such as the training file.
@@ -120,8 +102,8 @@ struct KnownTable {
 std::vector<std::size_t> places_in(const CsvReader& reader, std::span<const std::string> columns,
                                    const KnownTable& known, bool may_be_alone = true);
 
-// Adds each row of all files as a record, and calls `take` with its cells and line. Throws like CsvTable::parse, except
-// for invalid numbers.
+// Adds each row of all files as a record, and calls `take` with its cells and line. Throws like CsvReader::read, and
+// on a file without rows.
 void index_rows(RecordFile& file, CsvReader& reader,
                 const std::function<void(std::span<const std::string> cells, std::size_t line)>& take);
 // Returns the cells of a record of such a file.

@@ -44,8 +44,14 @@ bool CsvFormat::is_missing(std::string_view cell) const {
 }
 
 CsvFormat CsvFormat::of(const std::string& header, const std::string& separator,
-                        const std::vector<std::string>& missing_values) {
+                        const std::vector<std::string>& missing_values, const std::string& decimal,
+                        const std::string& thousands) {
   CsvFormat format;
+  if (decimal != "auto") format.decimal = decimal == "," ? ',' : '.';
+  if (thousands != "auto") format.thousands = thousands == "none" ? '\0' : thousands == "space" ? ' ' : thousands[0];
+  if (format.decimal.value_or('.') == format.thousands.value_or(0))
+    throw Error(ErrorKind::usage, "thousands", "is the decimal mark too: " + in_quotes(thousands),
+                "Set data.decimal to the other mark");
   format.missing = missing_values;
   if (header == "yes") format.header = Header::yes;
   else if (header == "no") format.header = Header::no;
@@ -76,10 +82,6 @@ bool read_quoted(std::string_view line, std::size_t& at, std::string& cell) {
   }
   return false;
 }
-
-}  // namespace
-
-namespace {
 
 bool has_odd_quotes(std::string_view text) { return std::count(text.begin(), text.end(), '"') % 2 == 1; }
 

@@ -18,14 +18,17 @@ struct CsvFormat {
   enum class Header : std::uint8_t { automatic, yes, no };
   char separator = 0;  // 0: the first of tab, semicolon or comma that occurs in the first line
   Header header = Header::automatic;  // automatic: form_of (first_rows.h) decides
+  std::optional<char> decimal = {}, thousands = {};  // marks in numbers, 0: none; nothing: form_of decides
   std::vector<std::string> missing = {};  // words for missing values, in any letter case; numbers in any notation
   std::vector<std::string> names = {};    // columns of a model: a first line with all of them is a header
 
   // True for an empty cell, NaN with any sign, or one of the words.
   bool is_missing(std::string_view cell) const;
-  // Parses the config keys data.header, data.separator and data.missing_values. Throws Error(usage).
+  // Parses the config keys data.header, data.separator, data.missing_values, data.decimal and data.thousands. Throws
+  // Error(usage).
   static CsvFormat of(const std::string& header, const std::string& separator,
-                      const std::vector<std::string>& missing_values);
+                      const std::vector<std::string>& missing_values, const std::string& decimal = "auto",
+                      const std::string& thousands = "auto");
 };
 
 std::string listed(std::span<const std::string> names);  // "a, b, c"; for long lists the first names and the count

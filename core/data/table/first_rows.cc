@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/data/dates/date_format.h"
+#include "core/data/text/number_marks.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
@@ -22,13 +23,13 @@ using Cells = std::vector<std::string>;
 
 // Statistics of a column below its cell in the first line.
 struct Column {
-  std::string first;
+  std::string first = {};
   bool first_quoted = false;
   std::size_t n = 0, n_numbers = 0, n_decimals = 0, n_dates = 0, n_missing = 0, n_quoted = 0;  // of the rows below
   std::size_t n_same_form = 0;  // cells equal to the first one, or of its form
   bool rises = true;            // numbers, each above the previous one
   double last = -HUGE_VAL;
-  std::set<std::string> different;
+  std::set<std::string> different = {};
 
   bool is_numeric() const { return n > 0 && 2 * n_numbers >= n; }
   bool is_dates() const { return n > 0 && 2 * n_dates >= n; }
@@ -77,30 +78,37 @@ bool is_calendar_date(std::string_view cell) { return !number_in(cell) && is_dat
 struct FirstRows {
   std::vector<Column> columns;
   std::vector<Cells> below;
+  std::string second;  // the row below the first one
+  FoundMarks marks;
 
-  // Chooses the separator if `format` has none.
-  FirstRows(std::string_view head, CsvFormat& format) {
+  // Reads the rows behind `n_comments` lines. Chooses the separator if `format` has none.
+  FirstRows(std::string_view head, CsvFormat& format, std::size_t n_comments) {
+    std::vector<std::vector<bool>> quoted_below;
     std::size_t n_rows = 0;
     csv_rows(lines_of(head))([&](const Line& row) {
       Cells cells;
       std::vector<bool> quoted;
       if (n_rows > k_most_rows || trimmed(row.text).empty()) return;
+      if (n_comments > 0) {
+        --n_comments;
+        return;
+      }
       if (format.separator == 0) format.separator = separator_of(row.text);
       if (split_csv_line(row.text, format.separator, cells, &quoted) != std::string::npos) return;
       for (std::string& cell : cells) cell = trimmed(cell);
-      if (n_rows++ == 0) begin(cells, quoted);
-      else if (cells.size() == columns.size()) add(std::move(cells), quoted, format);
+      for (std::size_t c = 0; c < cells.size() && n_rows == 0; ++c) columns.push_back({cells[c], quoted[c]});
+      if (n_rows++ == 0) return;
+      if (cells.size() != columns.size()) return;
+      if (n_rows == 2) second = row.text;
+      below.push_back(std::move(cells));
+      quoted_below.push_back(std::move(quoted));
     });
+    marks = find_marks(below, [&](std::string_view cell) { return format.is_missing(cell); }, format.decimal,
+                       format.thousands);
+    for (std::size_t r = 0; r < below.size(); ++r) add(below[r], quoted_below[r], format);
   }
 
-  void begin(const Cells& cells, const std::vector<bool>& quoted) {
-    columns.resize(cells.size());
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      columns[c].first = cells[c];
-      columns[c].first_quoted = quoted[c];
-    }
-  }
-  void add(Cells cells, const std::vector<bool>& quoted, const CsvFormat& format) {
+  void add(const Cells& cells, const std::vector<bool>& quoted, const CsvFormat& format) {
     for (std::size_t c = 0; c < cells.size(); ++c) {
       Column& column = columns[c];
       const std::string& cell = cells[c];
@@ -108,10 +116,10 @@ struct FirstRows {
         ++column.n_missing;
         continue;
       }
-      const std::optional<double> number = number_in(cell);
+      const std::optional<double> number = number_in(cell, marks.marks);
       ++column.n;
       column.n_numbers += number.has_value();
-      column.n_decimals += number && cell.find_first_of(".eE") != std::string::npos;
+      column.n_decimals += number && cell.find_first_of(".,eE") != std::string::npos;
       column.n_dates += is_calendar_date(cell);
       column.n_quoted += quoted[c];
       const bool same_form = has_digit(cell) && form_of_cell(cell) == form_of_cell(column.first);
@@ -120,7 +128,6 @@ struct FirstRows {
       column.last = number.value_or(HUGE_VAL);
       column.different.insert(cell);
     }
-    below.push_back(std::move(cells));
   }
 };
 
@@ -282,95 +289,74 @@ void decide_header(TableForm& form, const FirstRows& rows, const CsvFormat& form
   }
 }
 
-// True if the digits of a column may be decimals, or thousands, of the previous column.
-bool may_be_decimals(const std::vector<Cells>& rows, std::size_t column) {
-  std::set<std::string> different;
-  std::set<std::size_t> widths;
-  bool has_zero_first = false;
-  for (const Cells& cells : rows) {
-    const std::string& cell = cells[column];
-    if (cell.empty() || cell.find_first_not_of("0123456789") != std::string::npos) return false;
-    different.insert(cell);
-    widths.insert(cell.size());
-    has_zero_first = has_zero_first || (cell.size() > 1 && cell[0] == '0');
+// True if the row below the header has units, such as (kWh): texts above numbers or dates, and no number or date.
+bool has_units(const FirstRows& rows, const CsvFormat& format) {
+  constexpr std::size_t k_longest = 12, k_least_rows = 4;
+  if (rows.below.size() < k_least_rows) return false;
+  bool any = false;
+  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+    const Column& column = rows.columns[c];
+    const std::string& cell = rows.below[0][c];
+    if (cell.empty()) continue;
+    const bool in_brackets = std::string_view("([{").find(cell.front()) != std::string_view::npos && cell.size() > 2;
+    const bool is_text = !number_in(cell, rows.marks.marks) && date_readings(cell).empty() && !format.is_missing(cell);
+    if (!is_text || column.n_numbers + column.n_dates + 1 < column.n || column.n < 2) return false;
+    if (!in_brackets && (rows.columns.size() == 1 || cell.size() > k_longest)) return false;
+    any = any || column.n_numbers > 0;
   }
-  constexpr std::size_t k_few = 5;  // labels repeat, decimals rarely do
-  const bool is_even = widths.size() == 1 && *widths.begin() <= 3;
-  return has_zero_first || (is_even && different.size() >= std::min(rows.size(), k_few));
-}
-bool are_integers(const std::vector<Cells>& rows, std::size_t column) {
-  double before = 0;
-  bool counts = true;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const std::string_view cell = rows[r][column];
-    const std::string_view digits = cell.starts_with('-') ? cell.substr(1) : cell;
-    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) return false;
-    const double number = number_in(cell).value_or(0);
-    counts = counts && (r == 0 || number == before + 1);
-    before = number;
-  }
-  return !counts;  // 1, 2, 3, ... are row numbers
+  return any;
 }
 
-// Warns about decimal commas such as 12,5 in a comma-separated file: pairs of integer columns, the second with
-// decimals. All other columns must be dates, texts or row numbers.
-void look_for_decimal_commas(TableForm& form, const FirstRows& rows) {
-  std::vector<Cells> all = rows.below;
-  if (!form.has_header) {
-    all.emplace_back();
-    for (const Column& c : rows.columns) all.back().push_back(c.first);
-    std::rotate(all.begin(), all.end() - 1, all.end());
+TableForm form_below(std::string_view head, CsvFormat format, std::size_t n_comments) {
+  using Header = CsvFormat::Header;
+  const bool guesses = format.separator == 0;
+  const FirstRows rows(head, format, n_comments);
+  TableForm form;
+  form.separator = format.separator;
+  form.n_comments = n_comments;
+  form.n_columns = rows.columns.size();
+  form.marks = rows.marks.marks;
+  if (rows.columns.empty()) return form;
+  if (format.header == Header::automatic) decide_header(form, rows, format);
+  else form.has_header = format.header == Header::yes;
+  if (format.separator == ',' && guesses && !form.has_header) {
+    Cells first;
+    for (const Column& c : rows.columns) first.push_back(c.first);
+    std::vector<Cells> all{first};
+    all.insert(all.end(), rows.below.begin(), rows.below.end());
+    if (std::string warning = split_decimals(all); !warning.empty()) form.warnings.push_back(std::move(warning));
   }
-  if (all.size() < 3 || form.has_header) return;
-  std::size_t pair = std::string::npos;
-  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
-    if (!are_integers(all, c)) continue;
-    if (c + 1 == rows.columns.size() || !may_be_decimals(all, c + 1)) return;
-    if (pair == std::string::npos) pair = c;
-    ++c;
+  if (!rows.marks.note.empty()) form.notes.push_back(rows.marks.note);
+  if (format.separator == ';' && !rows.marks.warning.empty()) form.warnings.push_back(rows.marks.warning);
+  if (form.has_header && has_units(rows, format)) {
+    form.units = rows.second;
+    form.notes.push_back("the row below the header, " + in_quotes(form.units) + ", has units and is skipped");
   }
-  if (pair == std::string::npos) return;
-  const std::string &whole = all[0][pair], &part = all[0][pair + 1];
-  form.warnings.push_back(in_quotes(whole + "," + part) + " in the first row is read as two columns, " + whole +
-                          " and " + part + ". If it is one number, write it as " + whole + "." + part +
-                          ", or without a separator of thousands; if it is two, set data.separator = \",\"");
-}
-
-// Warns about points as thousands separators, such as 1.234 next to 980, in a semicolon-separated file.
-void look_for_thousands(TableForm& form, const FirstRows& rows) {
-  const auto digits = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
-    std::size_t n_with = 0, n_without = 0, n_other = 0;
-    std::string example;
-    for (const Cells& cells : rows.below) {
-      const std::string_view cell = cells[c];
-      const std::size_t point = cell.find('.');
-      const bool grouped = point <= 3 && cell.size() == point + 4 && cell[0] != '0' && digits(cell.substr(0, point)) &&
-                           digits(cell.substr(point + 1));
-      if (grouped && n_with++ == 0) example = cell;
-      if (!grouped) ++(digits(cell) && cell.size() <= 3 ? n_without : n_other);
-    }
-    if (n_with < 3 || n_without == 0 || n_other > 0) continue;
-    form.warnings.push_back("column " + std::to_string(c + 1) + " has " + in_quotes(example) +
-                            ", which is read as a decimal. If the point separates thousands, remove it");
-  }
+  return form;
 }
 
 }  // namespace
 
+// A line after # that has as many cells as the values below it is their header.
 TableForm form_of(std::string_view head, CsvFormat format) {
-  using Header = CsvFormat::Header;
-  const bool guesses = format.separator == 0;
-  const FirstRows rows(head, format);
-  TableForm form;
-  form.separator = format.separator;
-  if (rows.columns.empty()) return form;
-  if (format.header == Header::automatic) decide_header(form, rows, format);
-  else form.has_header = format.header == Header::yes;
-  if (format.separator == ',' && guesses) look_for_decimal_commas(form, rows);
-  if (format.separator == ';') look_for_thousands(form, rows);
+  std::size_t n = 0;
+  bool begins = true;
+  std::string last;
+  lines_of(head)([&](const Line& line) {
+    begins = begins && (trimmed(line.text).empty() || trimmed(line.text).starts_with('#'));
+    if (!begins || trimmed(line.text).empty()) return;
+    ++n;
+    last = line.text;
+  });
+  TableForm form = form_below(head, format, n);
+  std::vector<std::string> names;
+  const bool has_names = split_csv_line(last, form.separator, names) == std::string::npos;
+  CsvFormat guess = format;
+  guess.header = CsvFormat::Header::automatic;
+  if (n > 0 && format.header != CsvFormat::Header::no && has_names && names.size() == form.n_columns &&
+      !form_below(head, guess, n).has_header)
+    form = form_below(head, format, n - 1);
+  if (form.n_comments > 0) form.notes.push_back(counted(form.n_comments, "comment") + " before the table skipped");
   return form;
 }
 

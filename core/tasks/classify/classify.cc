@@ -183,7 +183,7 @@ DataCheck check_data(const ClassifyOptions& options, DataSource from, const std:
       [&](DataChecker& checker) {
         checker.labels(labels);
         WordLabels words;
-        const CsvFormat format = CsvFormat::of(options.header, options.separator, options.missing_values);
+        const CsvFormat format = csv_format(options);
         for (const auto& [label, n] : labels)
           if (format.is_missing(label)) words[label] = n[0] + n[1] + n[2];
         checker.format(word_warnings(name, words));

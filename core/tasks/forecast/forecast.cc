@@ -160,7 +160,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     m["date"] = rows.date_column().name;
     if (rows.dates().exist()) {
       m["date_form"] = rows.dates().format().name();
-      m["date_time"] = rows.dates().format().has_time ? "1" : "0";
+      m["date_time"] = rows.dates().format().has_time() ? "1" : "0";
+      m["date_calendar"] = calendar_code(rows.dates().step());
       m["date_step"] = step_text(rows.dates().step());
     }
     put_model_options(m, options_.model);

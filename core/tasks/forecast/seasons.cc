@@ -18,9 +18,8 @@ std::vector<Season> usual_seasons(DateStep step) {
     if (step.months < 12 && 12 % step.months == 0) seasons.push_back(named(12 / step.months, "a year"));
     return seasons;
   }
-  if (step.micros < k_day && k_day % step.micros == 0) seasons.push_back(named(k_day / step.micros, "a day"));
-  if (step.micros < 7 * k_day && 7 * k_day % step.micros == 0)
-    seasons.push_back(named(7 * k_day / step.micros, "a week"));
+  if (step.micros < k_day && steps_per_day(step) > 1) seasons.push_back(named(steps_per_day(step), "a day"));
+  if (step.micros < 7 * k_day && steps_per_week(step) > 0) seasons.push_back(named(steps_per_week(step), "a week"));
   if (step.micros == 7 * k_day) seasons.push_back(named(52, "a year"));
   return seasons;
 }

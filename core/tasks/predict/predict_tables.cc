@@ -83,7 +83,8 @@ std::optional<FeatureReader::Row> FeatureReader::read(std::string_view line, std
   for (const std::size_t c : s.target_places) {
     std::string text = target_text(s.cells[c]);
     const bool is_class = std::find(s.labels.begin(), s.labels.end(), text) != s.labels.end();
-    row.targets.push_back(s.reader.is_missing(text) && !is_class ? std::string() : std::move(text));
+    if (!is_class) text = s.reader.is_missing(text) ? "" : s.reader.plain(text);
+    row.targets.push_back(std::move(text));
   }
   return row;
 }

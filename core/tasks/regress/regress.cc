@@ -51,7 +51,7 @@ class Regress : public Task, public TableRows {
         options_(options) {
     read(target_columns(options), [&](std::span<const std::string> cells, std::size_t line) {
       for (const std::size_t c : targets()) {
-        if (!number_in(cells[c]))
+        if (!reader().number_of(cells[c]))
           reader().refuse(line, c, "the target " + in_quotes(cells[c]) + " is not a number",
                           "Set data.targets to columns of numbers; a label is learned by task.kind = \"classify\"");
         reader().number(cells[c], line, c);

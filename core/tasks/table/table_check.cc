@@ -6,6 +6,7 @@
 
 #include "core/support/text/counted.h"
 #include "core/tasks/check/data_rows.h"
+#include "core/tasks/table/table_form.h"
 #include "unroll/support/error.h"
 #include "unroll/support/result.h"
 
@@ -69,7 +70,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
   return checked([&](DataChecker& c) {
     RecordFile file = records_of(RecordFile(std::move(from), name, o.memory_limit), o);
     c.empty_lines(file, 0, /*csv=*/true);
-    CsvReader reader(name, CsvLimits{}.max_columns, CsvFormat::of(o.header, o.separator, o.missing_values));
+    CsvReader reader(name, CsvLimits{}.max_columns, csv_format(o));
     NumberCheck numbers(o.missing != "error");
     std::optional<Columns> columns;
     index_rows(file, reader, [&](std::span<const std::string> cells, std::size_t line) {
@@ -89,7 +90,7 @@ DataCheck check_table_rows(const TableRowsOptions& o, std::span<const std::strin
       for (const std::size_t k : columns->features) content += cells[k] + ",";
       rows.push_back({content_of(content), std::ssize(columns->features), row.line, row.split});
       std::vector<std::string> targets;
-      for (const std::size_t k : columns->targets) targets.push_back(cells[k]);
+      for (const std::size_t k : columns->targets) targets.push_back(reader.plain(cells[k]));
       take(targets, row.split);
     });
     data.count(c);

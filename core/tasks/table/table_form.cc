@@ -10,7 +10,11 @@ CsvFormat format_as_trained(const Metadata& m, const std::vector<std::string>& c
       m.contains("missing_values") ? get_list(m, "missing_values") : default_missing_values();
   CsvFormat format;
   if (m.contains("data.header")) {
-    format = CsvFormat::of(get_text(m, "data.header"), get_text(m, "data.separator"), missing);
+    const auto or_usual = [&](const char* key, const char* usual) {
+      return m.contains(key) ? get_text(m, key) : usual;
+    };
+    format = CsvFormat::of(get_text(m, "data.header"), get_text(m, "data.separator"), missing,
+                           or_usual("data.decimal", "."), or_usual("data.thousands", "none"));
   } else {  // an older model: it used a separator that detection does not find
     format.missing = missing;
     const auto at = m.find("separator");

@@ -25,8 +25,7 @@ TableRows::TableRows(const TableRowsOptions& options, RecordFile file, TableWord
     : options_(options), batch_(options.batch), words_(std::move(words)), fitted_(fitted),
       file_(records_of(std::move(file), options)),
       reader_(file_.name(), CsvLimits{}.max_columns,
-              fitted.empty() ? CsvFormat::of(options.header, options.separator, options.missing_values)
-                             : format_as_trained(fitted, Features::of(fitted).columns)) {
+              fitted.empty() ? csv_format(options) : format_as_trained(fitted, Features::of(fitted).columns)) {
   check_scaling(options_, words_.task);
 }
 

@@ -20,7 +20,8 @@ namespace unroll {
 // Metadata (lists have one entry per line; a newline in an entry is \n, a backslash \\):
 //   columns, label      list of feature columns in order; label column. Names, or numbers without a header
 //   labels              list, by class number
-//   header, separator, file_columns   "1" or "0"; a character; a number. data.header, data.separator: the settings
+//   header, separator, file_columns   "1" or "0"; a character; a number. data.header, data.separator: the settings;
+//                       data.decimal, data.thousands: the marks in the numbers of the training file
 //   steps, width        of a row: steps * width features
 //   missing, missing_values   see TableRowsOptions; a list
 //   divide, normalize   a number; "1" or "0"

@@ -32,8 +32,10 @@ namespace unroll {
 //   calendar                       terms of the dates that the model reads
 //   date                           the date column, or "none"
 //   date_form, date_time, date_step   only with a date column: the date format ("iso", "slashes", "dots", "month",
-//                                  "compact", "year", or a pattern such as "DD/MM/YYYY"), "1" with a time of day, and
-//                                  the step: "1 day"
+//                                  "compact", "year", a pattern such as "DD/MM/YYYY", or data.date_format), "1" with a
+//                                  time of day, and the step: "1 day", "1 day (Mon Tue Wed Thu Fri)"
+//   date_calendar                  only with a date column: days of the week, dates per day and their first time, as
+//                                  numbers
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column, rows must be in order, the oldest or the
@@ -49,6 +51,7 @@ struct ForecastOptions {
   std::string column;
   std::vector<std::string> columns = {};
   std::string date = {};
+  std::string date_format = {};  // like strptime; "": the format that fits all dates of the column
   // The column that names the series of a row, for tables with one series below the other (long format). One model is
   // trained on all of them. Each has rows of its own for validation and test, and dates of its own with a common step.
   // Windows do not cross from one to the next. Each window has its own scale, and the loss is mase.
@@ -64,6 +67,8 @@ struct ForecastOptions {
   std::vector<std::string> calendar = {};
   std::string header = "auto";
   std::string separator = {};
+  std::string decimal = "auto";
+  std::string thousands = "auto";
   // Replacement of a missing input value or date. "previous": the last value. "interpolate": linear between its
   // neighbors within the window; after the last value of the window, that value. "error": refuse missing values.
   std::string missing = "previous";
@@ -96,6 +101,10 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"data.date", any_value,
          "date column: its name or number; empty: the first one that begins with a date; none: no dates, rows are "
          "one step apart"}),
+    option<&ForecastOptions::date_format>(
+        {"data.date_format", any_value,
+         "format of the dates, with the directives of strptime: \"%d/%m/%y %H:%M\"; empty: the one that fits all of "
+         "them"}),
     option<&ForecastOptions::column>(
         {"data.column", any_value,
          "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ..."}),
@@ -120,6 +129,8 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
          "period in steps"}),
     option<&ForecastOptions::header>(keys::header),
     option<&ForecastOptions::separator>(keys::separator),
+    option<&ForecastOptions::decimal>(keys::decimal),
+    option<&ForecastOptions::thousands>(keys::thousands),
     option<&ForecastOptions::missing>(keys::missing),
     option<&ForecastOptions::missing_values>(keys::missing_values),
     option<&ForecastOptions::window>(

@@ -70,6 +70,11 @@ inline constexpr OptionKey separator = {
     "data.separator", any_value,
     "cell separator: one character or tab; empty: the first of tab, semicolon and comma that the first line contains; "
     "document: tab, unless the file is a CSV"};
+inline constexpr OptionKey decimal = {
+    "data.decimal", one_of("auto|.|,"), "decimal mark of numbers; auto: a point, unless the first rows show a comma"};
+inline constexpr OptionKey thousands = {
+    "data.thousands", one_of("auto|none|space|,|.|'|_"),
+    "mark between the thousands of a number; auto: none, unless the first rows show one"};
 inline constexpr OptionKey missing = {
     "data.missing", one_of("error|previous|interpolate|mean"),
     "missing values: refuse them (error), repeat the previous value, interpolate between the neighbors, or (classify, "
@@ -118,6 +123,8 @@ struct TableRowsOptions {
   std::vector<std::string> columns = {};  // feature columns by name or number; empty: all other columns
   std::string header = "auto";
   std::string separator = {};
+  std::string decimal = "auto";
+  std::string thousands = "auto";
   // Missing features: "error" refuses them. "previous" and "interpolate" fill along the steps of a row. "mean" uses the
   // training mean; the other two also use it if a row has no value to fill from.
   std::string missing = "error";
@@ -137,6 +144,8 @@ inline constexpr auto k_options<TableRowsOptions> = std::array{
     option<&TableRowsOptions::columns>(keys::columns),
     option<&TableRowsOptions::header>(keys::header),
     option<&TableRowsOptions::separator>(keys::separator),
+    option<&TableRowsOptions::decimal>(keys::decimal),
+    option<&TableRowsOptions::thousands>(keys::thousands),
     option<&TableRowsOptions::missing>(keys::missing),
     option<&TableRowsOptions::missing_values>(keys::missing_values),
     option<&TableRowsOptions::divide>({"data.divide", between(1e-30, 1e30), "divide all features by this number"},

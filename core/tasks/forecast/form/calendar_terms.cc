@@ -32,8 +32,11 @@ const NamedTerm k_terms[] = {
     {"quarter", {4, [](Timestamp at) { return month_of_year(at) / 3; }}},
 };
 
-// Steps since 1970.
+// Steps since 1970; those of a calendar of business days or hours since its first Monday.
 double steps_since_epoch(Timestamp at, DateStep step) {
+  constexpr std::int64_t k_monday = 4 * k_day;
+  if (step.months == 0 && (step.weekdays != DateStep::k_all_days || step.slots > 0))
+    if (const auto n = steps_between({k_monday + step.open}, at, step)) return static_cast<double>(*n);
   if (step.months == 0) return static_cast<double>(at.micros) / static_cast<double>(step.micros);
   const std::int64_t months = (static_cast<int>(calendar_day(at).year()) - 1970) * 12 + month_of_year(at);
   return static_cast<double>(months) / static_cast<double>(step.months);
