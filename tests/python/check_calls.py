@@ -266,7 +266,9 @@ def arrays_are_read_as_they_are(model):
                     "a column": history[:, None], "negated": Negated(-history), "a list": history.tolist()}.items():
         check(np.array_equal(model.predict([x])[0], wanted), f"predict: a history that is {name}")
     refused(unroll.ShapeError, "inputs[0]] expected [steps, 1], got [1,", model.predict, [history[None]])
-    refused(unroll.DTypeError, "inputs[0]] expected an array of numbers, got one number", model.predict, history)
+    refused(unroll.DTypeError, "inputs[1]] expected an array of numbers, got one number", model.predict, [history, 3.0])
+    for name, x in {"an array": history, "of float32": history.astype("f4"), "a list": history.tolist()}.items():
+        check(np.array_equal(model.predict(x)[0], wanted), f"predict: one history as {name}")
     refused(unroll.DTypeError, "expected numbers, got dtype complex128", model.predict, [history * 1j])
     x = model.state_dict()
     model.load_state_dict({k: np.asfortranarray(v).astype(">f4") for k, v in x.items()})

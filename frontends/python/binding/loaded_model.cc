@@ -65,11 +65,14 @@ PredictInputs sentences_in(const nb::object& inputs) {
   return list;
 }
 
-// True for an array or list of numbers, instead of one of arrays.
+// True for a NumPy array of one dimension or a list of numbers, instead of one of arrays.
 bool is_one_series(const nb::object& inputs) {
-  const bool is_sequence = nb::isinstance<nb::list>(inputs) || nb::isinstance<nb::tuple>(inputs);
-  if (!is_sequence && !nb::hasattr(inputs, "ndim")) return false;
-  return nb::len(inputs) > 0 && !nb::hasattr(inputs[0], "__len__");
+  const bool is_array = nb::hasattr(inputs, "__array_interface__");
+  if (!is_array && !nb::isinstance<nb::list>(inputs)) return false;
+  if (nb::len(inputs) == 0) return false;
+  const nb::object first = inputs[0];
+  return nb::isinstance<nb::float_>(first) || nb::isinstance<nb::int_>(first) ||
+         (is_array && nb::cast<int>(inputs.attr("ndim")) == 1 && !nb::hasattr(first, "__len__"));
 }
 
 // Reads numbers row by row, from lists or arrays of any dtype. `width`: numbers per step.
