@@ -10,6 +10,9 @@ A cell is the mean MASE of the series of a group, over the official horizon. The
 the seasonal naive forecast one step ahead in the training part; a season is one step in groups that are not monthly or
 quarterly. The seasonal naive forecast must have 1.631 in tourism-monthly and 1.146 in m3-monthly; --check tests this
 and exits with code 9 if it has not.
+
+CRPS is the mean over series of the continuous ranked probability score in the same scale, from the quantiles 0.1 to
+0.9: twice the mean pinball loss.
 """
 import argparse
 import csv
@@ -26,6 +29,7 @@ import time
 import data
 
 COMMAND = "unroll"
+LEVELS = (20, 40, 60, 80)  # of the intervals around the median whose bounds are the quantiles
 PUBLISHED = {"tourism-monthly": 1.631, "m3-monthly": 1.146}
 
 
@@ -45,22 +49,39 @@ class Panel:
                 series.setdefault(row["unique_id"], []).append(float(row["y"]))
         return series
 
-    def mase(self, name, forecast):
+    def scale(self, name):
         x, m = self.train[name], self.m
-        scale = statistics.fmean(abs(a - b) for a, b in zip(x[m:], x))
-        return statistics.fmean(abs(a - b) for a, b in zip(self.test[name], forecast, strict=True)) / scale
+        return statistics.fmean(abs(a - b) for a, b in zip(x[m:], x))
 
-    def mean_mase(self, forecasts):
-        """The mean over all series; forecasts has the values of the horizon by name."""
-        each = [self.mase(name, forecasts[name]) for name in self.train]
+    def mase(self, name, forecast):
+        errors = (abs(a - b) for a, b in zip(self.test[name], forecast, strict=True))
+        return statistics.fmean(errors) / self.scale(name)
+
+    def crps(self, name, quantiles):
+        """quantiles has the values of the horizon by probability."""
+        losses = [max(p * (actual - value), (p - 1) * (actual - value))
+                  for p, values in quantiles.items() for actual, value in zip(self.test[name], values, strict=True)]
+        return 2 * statistics.fmean(losses) / self.scale(name)
+
+    def mean(self, score, forecasts):
+        """The mean over all series; forecasts has what the score takes by name."""
+        each = [score(name, forecasts[name]) for name in self.train]
         if not all(map(math.isfinite, each)):
             raise RuntimeError(f"{sum(not math.isfinite(value) for value in each)} series have no finite forecast")
         return statistics.fmean(each)
 
 
+def quantiles_of(found, median, name):
+    """The quantiles of a table with columns such as lo-80 and hi-80 behind a name."""
+    values = {0.5: median}
+    for level in LEVELS:
+        values[0.5 - level / 200], values[0.5 + level / 200] = (found[f"{name}{side}-{level}"] for side in ("lo", "hi"))
+    return values
+
+
 def naive(panel):
     m = panel.m
-    return {name: [x[len(x) - m + h % m] for h in range(panel.horizon)] for name, x in panel.train.items()}
+    return {name: [x[len(x) - m + h % m] for h in range(panel.horizon)] for name, x in panel.train.items()}, None
 
 
 def statsforecast(model):
@@ -68,9 +89,12 @@ def statsforecast(model):
     def forecasts(panel):
         import numpy as np
         from statsforecast import models
-        kind = getattr(models, model)
-        return {name: kind(season_length=panel.m).forecast(y=np.array(x), h=panel.horizon)["mean"].tolist()
-                for name, x in panel.train.items()}
+        kind, values, quantiles = getattr(models, model), {}, {}
+        for name, x in panel.train.items():
+            found = kind(season_length=panel.m).forecast(y=np.array(x), h=panel.horizon, level=list(LEVELS))
+            values[name] = found["mean"].tolist()
+            quantiles[name] = quantiles_of(found, values[name], "")
+        return values, quantiles
     return forecasts
 
 
@@ -82,18 +106,22 @@ def unroll(panel):
         keys = (f"data.horizon={panel.horizon}", f"data.period={panel.m}", "data.test=0")
         called("new", "forecast", config, "--data", panel.train_path, *(x for key in keys for x in ("--set", key)))
         called("train", config, "--out", run)
-        rows = csv.DictReader(called("predict", run, "--input", panel.train_path, "--level", 90).splitlines())
-        forecasts, within = {}, []
+        levels = ",".join(map(str, (*LEVELS, 90)))
+        rows = csv.DictReader(called("predict", run, "--input", panel.train_path, "--level", levels).splitlines())
+        found, within = {}, []
         for row in rows:
-            values = forecasts.setdefault(row["unique_id"], [])
-            actual = panel.test[row["unique_id"]][len(values)]
-            values.append(float(row["y"]))
+            columns = found.setdefault(row["unique_id"], {name: [] for name in row})
+            actual = panel.test[row["unique_id"]][len(columns["y"])]
+            for name, values in columns.items():
+                values.append(float(row[name] or "nan") if name.startswith("y") else row[name])
             if row["y-lo-90"]:
                 within.append(float(row["y-lo-90"]) <= actual <= float(row["y-hi-90"]))
+        forecasts = {name: of["y"] for name, of in found.items()}
+        quantiles = {name: quantiles_of(of, of["y"], "y-") for name, of in found.items()}
         if within:
             print(f"{panel.train_path.stem}: {statistics.fmean(within):.1%} of {len(within)} values lie within the "
                   "90 % intervals", file=sys.stderr)
-        return forecasts
+        return forecasts, quantiles
 
 
 def called(*arguments):
@@ -115,13 +143,22 @@ def neuralforecast(model, **more):
         engine = NeuralForecast(models=[network], freq=1)
         engine.fit(frame)
         found = engine.predict()
-        return {name: of[model].tolist() for name, of in found.groupby("unique_id")}
+        groups, quantiles = list(found.groupby("unique_id")), None
+        if f"{model}-median" in found:
+            quantiles = {name: quantiles_of(of, of[f"{model}-median"], f"{model}-") for name, of in groups}
+        return {name: of[model].tolist() for name, of in groups}, quantiles
     return forecasts
+
+
+def deepar(panel):
+    from neuralforecast.losses.pytorch import DistributionLoss
+    loss = DistributionLoss("StudentT", level=list(LEVELS))
+    return neuralforecast("DeepAR", input_size=-1, start_padding_enabled=True, loss=loss)(panel)
 
 
 METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll,
            "lstm": neuralforecast("LSTM", input_size=-1, start_padding_enabled=True),
-           "deepar": neuralforecast("DeepAR", input_size=-1, start_padding_enabled=True)}
+           "deepar": deepar}
 
 
 def cpu_seconds():
@@ -133,13 +170,16 @@ def cell(o, group, method):
     panel = Panel(o.folder, group)
     begin = time.perf_counter(), cpu_seconds()
     try:
-        mase = panel.mean_mase(METHODS[method](panel))
+        forecasts, quantiles = METHODS[method](panel)
+        mase = panel.mean(panel.mase, forecasts)
+        crps = panel.mean(panel.crps, quantiles) if quantiles else None
     except (RuntimeError, ImportError) as error:
         print(f"{group}, {method}: {error}", file=sys.stderr)
         return None
     seconds, cpu = time.perf_counter() - begin[0], cpu_seconds() - begin[1]
-    print(f"{group}, {method}: MASE {mase:.3f}; {seconds:.1f} s, CPU {cpu:.1f} s", file=sys.stderr)
-    return {"mase": mase, "seconds": seconds, "cpu_seconds": cpu}
+    scores = f"MASE {mase:.3f}" + (f", CRPS {crps:.3f}" if crps else "")
+    print(f"{group}, {method}: {scores}; {seconds:.1f} s, CPU {cpu:.1f} s", file=sys.stderr)
+    return {"mase": mase, "crps": crps, "seconds": seconds, "cpu_seconds": cpu}
 
 
 def wrong(rows):
@@ -173,6 +213,7 @@ def main():
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(rows, indent=1) + "\n")
     table("MASE", rows, lambda of: f"{of['mase']:.3f}")
+    table("CRPS", rows, lambda of: f"{of['crps']:.3f}" if of["crps"] else "–")
     table("CPU seconds", rows, lambda of: f"{of['cpu_seconds']:.3g}")
     if o.check and (groups := wrong(rows)):
         print(f"seasonal naive differs from the published errors in {', '.join(groups)}", file=sys.stderr)
