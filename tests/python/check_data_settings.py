@@ -37,6 +37,7 @@ def rows_of(n, separator=",", names=("a", "b", "c", "d"), gaps="", label="y", fi
 ROW_SETTINGS = [
     (("data.steps", "2"), {}), (("data.columns", "c,a"), {}),
     (("data.separator", ","), {"names": ("a;x", "b", "c", "d")}),
+    (("data.decimal", "."), {}), (("data.thousands", "_"), {}),
     (("data.header", "yes"), {"names": ("1", "2", "3", "4"), "label": "5"}), (("data.header", "no"), {"header": False}),
     (("data.missing", "mean"), {"gaps": "NA"}), (("data.missing", "previous"), {"gaps": "NA"}),
     (("data.missing", "interpolate"), {"gaps": "NA"}),
@@ -83,6 +84,7 @@ SERIES_SETTINGS = [
     (("data.missing_values", "void"), {"gaps": "void"}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
     (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "first,2"), {}),
     (("data.scale", "window"), {}), (("data.id", "shop"), {"header": "shop,date,booked,a,b", "series": ["A"]}),
+    (("data.date_format", "%Y-%m-%d"), {}), (("data.decimal", "."), {}), (("data.thousands", "_"), {}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
 ]
