@@ -84,6 +84,9 @@ SERIES_SETTINGS = [
     (("data.missing_values", "void"), {"gaps": "void"}), (("data.window", "3"), {}), (("data.horizon", "2"), {}),
     (("data.stride", "2"), {}), (("data.period", "7"), {}), (("data.difference", "first,2"), {}),
     (("data.scale", "window"), {}), (("data.id", "shop"), {"header": "shop,date,booked,a,b", "series": ["A"]}),
+    (("data.past_covariates", "a"), {}), (("data.future_covariates", "a"), {}), (("data.calendar", "weekday"), {}),
+    (("data.categories", "a"), {"also": [("data.past_covariates", "a")]}), (("data.non_negative", "yes"), {}),
+    (("data.static_covariates", "shop"), {"header": "shop,date,booked,a,b", "series": ["A"]}),
     (("data.date_format", "%Y-%m-%d"), {}), (("data.decimal", "."), {}), (("data.thousands", "_"), {}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
@@ -91,14 +94,15 @@ SERIES_SETTINGS = [
 
 
 def one_series_setting(folder, setting, changes):
+    also = changes.pop("also", [])
     (folder / "train.csv").write_text(series_of(60, 0, **changes))
     text = series_of(9, 84, **changes)
     (folder / "test.csv").write_text(text)
     usual = [("data.window", "4"), ("data.horizon", "1"), ("data.period", "5"), ("data.difference", "none"),
              ("data.scale", "series"), ("data.test", "test.csv")]
-    if "series" in changes:
+    if setting[0] == "data.id":
         usual.remove(("data.scale", "series"))  # each window has its own
-    run = train(folder, "forecast", folder / "train.csv", usual + [setting])
+    run = train(folder, "forecast", folder / "train.csv", usual + also + [setting])
     check_series(run, text, header=changes.get("header", "date") != "")
 
 
