@@ -2,6 +2,7 @@
 // Any text is a table of cells or is refused with Error(input_file). Its columns as series, and its rows as records,
 // are the same numbers whether they are held or read again from their file.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -39,18 +40,20 @@ std::vector<double> all_of(const SeriesRows& rows, std::int64_t step) {
     rows.read(t, std::min(t + step, rows.size()), piece);
     all.insert(all.end(), piece.levels.begin(), piece.levels.end());
     all.insert(all.end(), piece.observed.begin(), piece.observed.end());
+    for (const double value : piece.covariates) all.push_back(std::isnan(value) ? HUGE_VAL : value);
   }
   std::int64_t end = 0;
   for (const SeriesSegment& segment : rows.segments()) {
-    if (segment.begin != end || segment.end <= end) std::abort();
-    end = segment.end;
+    if (segment.begin != end || segment.end <= end || segment.n_ahead < 0) std::abort();
+    end = segment.end + segment.n_ahead;
   }
   if (end != rows.size()) std::abort();
   return all;
 }
 
-void check_series(std::string_view text, const std::vector<std::string>& columns, const std::string& id) {
-  const SeriesFormat format{.columns = columns, .date = {}, .csv = {}, .id = id};
+void check_series(std::string_view text, const std::vector<std::string>& columns, const std::string& id,
+                  const std::vector<CovariateColumn>& covariates = {}) {
+  const SeriesFormat format{.columns = columns, .date = {}, .csv = {}, .id = id, .covariates = covariates};
   for (const std::int64_t step : {1000, 3}) {
     const auto held = result_of([&] { return all_of(SeriesRows(RecordFile(text, "fuzz"), format, true), step); });
     bool needs_sorting = false;  // which only a file in memory can have
@@ -82,6 +85,8 @@ FUZZ_TARGET(table) {
   check_series(text, {""}, "none");
   check_series(text, {"2", "1"}, "none");
   check_series(text, {"2"}, "1");
+  check_series(text, {"2"}, "none", {{"1"}});
+  check_series(text, {"2"}, "1", {{"3"}, {"4", /*is_category=*/true}});
   check_cells(text);
   const auto table = result_of([&] {
     const auto t = testing::CsvTable::parse(text, "fuzz", {.max_columns = 50, .max_cells = 10000});

@@ -282,6 +282,23 @@ void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, b
   else if (n_gaps_ == k_shown_gaps + 1) first_gaps_ += ", ...";
 }
 
+// Names columns of numbers or texts that are neither series nor covariates, for a file without a model.
+std::string SeriesRows::unread_columns() const {
+  constexpr std::size_t k_most_named = 4;
+  std::string names;
+  std::size_t n = 0;
+  for (std::size_t c = 0; c < reader_.n_columns() && takes_last_; ++c) {
+    const bool is_date = dates_->exist() && dates_->column() == c;
+    if (is_date || id_column_ == c || std::ranges::find(columns_, c) != columns_.end()) continue;
+    if (++n <= k_most_named) names += (n > 1 ? ", " : "") + in_quotes(reader_.column_name(c));
+  }
+  if (n == 0) return "";
+  return std::string(n == 1 ? "column " : "columns ") + names + (n > k_most_named ? ", ..." : "") +
+         (n == 1 ? " is" : " are") +
+         " not read. Name covariates in data.future_covariates (also known for the rows to forecast) or "
+         "data.past_covariates, and further series in data.columns";
+}
+
 std::vector<std::string> SeriesRows::notes() const {
   std::string found = file_.name() + ": " + reader_.found(n_lines_) + "; ";
   if (takes_last_) found += "series '" + column_name(0) + "' (the last column); ";
@@ -307,6 +324,7 @@ std::vector<std::string> SeriesRows::notes() const {
   if (n_missing_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
+  if (const std::string unread = unread_columns(); !unread.empty()) notes.push_back(file_.name() + ": " + unread);
   for (const CovariateColumn& covariate : covariates())
     if (covariate.is_category)
       notes.push_back(file_.name() + ": covariate " + in_quotes(covariate.name) + " has " +

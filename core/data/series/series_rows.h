@@ -116,6 +116,7 @@ class SeriesRows {
   void find_id();
   void read_rows(const SortedRows& rows);
   void read_values(const Line& line, std::span<const std::string> cells, std::span<double> values) const;
+  std::string unread_columns() const;
   void end_segment(SeriesSegment segment, bool begun, std::int64_t known_end, std::int64_t n_unknown);
   void add_row(std::span<const double> values, std::vector<double>& last);
   void add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused);
