@@ -11,7 +11,7 @@ namespace unroll {
 
 // Returns the number with the fewest significant digits within `tolerance` of `value`.
 inline double shortest_near(double value, double tolerance) {
-  if (!(tolerance > 0) || !std::isfinite(value)) return value;
+  if (!(tolerance > 0) || !std::isfinite(value) || value == 0) return value;
   constexpr int k_most = std::numeric_limits<double>::max_digits10;
   const int surely_too_few = static_cast<int>(std::floor(std::log10(std::fabs(value) / tolerance))) - 1;
   for (int digits = std::clamp(surely_too_few, 1, k_most); digits < k_most; ++digits) {
