@@ -183,7 +183,7 @@ TEST_CASE("rows to forecast are no rows of a split, and too few of them are name
 TEST_CASE("an unknown category and an empty cell have no effect of their own, numbers may be categories") {
   ForecastOptions o = small_forecast();
   const auto task = make_forecast(o, table(), "f.csv");
-  CHECK(mentions(notes_of(*task), "covariate 'weather' has 2 categories"));
+  CHECK(mentions(notes_of(*task), "covariate 'weather': 2 categories"));
   const Trained m(task, 20);
   const auto rain_as = [](const std::string& cell) {
     std::string csv = table(90, 3);
@@ -191,10 +191,21 @@ TEST_CASE("an unknown category and an empty cell have no effect of their own, nu
       csv.replace(at, 4, cell);
     return csv;
   };
+  const auto notes_on = [&](const std::string& csv) {
+    std::string all;
+    const SeriesEnds ends(m.metadata, split_from_text(csv, "h.csv").file, "h.csv", 9, 3);
+    for (const std::string& note : ends.notes()) all += note + "\n";
+    return all;
+  };
+  CHECK(mentions(notes_on(rain_as("fog")), "with a category that training lacked: no category"));
+  CHECK(mentions(notes_on(table(90, 3)), "covariate 'weather': "));
+  CHECK(mentions(notes_on(table(90, 3)), " empty: no category"));
+  CHECK(mentions(notes_on(table(90, 3)), "h.csv: 3 rows at the end without a value of the series: to be forecast"));
+  CHECK(!contains(notes_on(table(90, 3)), "training lacked"));
   CHECK(forecast_of(m, rain_as("fog")) == forecast_of(m, rain_as("")));
   CHECK(forecast_of(m, rain_as("fog")) != forecast_of(m, rain_as("rain")));
   o.categories = {"price"};
-  CHECK(mentions(notes_of(*make_forecast(o, table(), "f.csv")), "covariate 'price' has"));
+  CHECK(mentions(notes_of(*make_forecast(o, table(), "f.csv")), "covariate 'price': "));
 }
 
 TEST_CASE("an hour of the calendar is the category of a column with the hour, and needs no rows ahead") {
@@ -271,6 +282,14 @@ TEST_CASE("faults of covariates are named") {
     CHECK(mentions(refused([&](auto& o) { o.calendar = {term}; }), "data.calendar has no term '" + std::string(term)));
   const Trained m(make_forecast(small_forecast(), table(), "f.csv"), 2);
   CHECK(mentions(refusal([&] { task_stream(m.metadata); }), "a model with covariates has no stream"));
+  ForecastOptions other = small_forecast();
+  const auto evaluated = [&] { make_forecast(other, table(), "f.csv", m.metadata); };
+  CHECK(refusal(evaluated) == "nothing was refused");
+  other.non_negative = "yes";
+  CHECK(mentions(refusal(evaluated), "the model was trained with data.non_negative = 'no'; got 'yes'"));
+  other = small_forecast();
+  other.future_covariates = {"price"};
+  CHECK(mentions(refusal(evaluated), "the model was trained with data.future_covariates = 'price, weather'"));
   Forecaster forecaster(m.metadata, m.parameters, *m.backend);
   const Forecaster::Values history(9, 1.0);
   CHECK(mentions(refusal([&] { forecaster.predict({&history, 1}); }), "reads 2 covariates in 12 rows; got 0 values"));

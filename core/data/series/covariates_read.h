@@ -30,6 +30,8 @@ class CovariatesRead {
   const std::vector<CovariateColumn>& columns() const { return columns_; }
   // Shows the cells of a row, in a first pass. A column with a cell that is no number is one of categories.
   void see(const CsvReader& reader, std::span<const std::string> cells, std::span<const std::size_t> places);
+  // Counts categories, empty cells, and cells of categories that training lacked, with what stands for them.
+  std::vector<std::string> notes() const;
   // Call after the first pass. Throws Error(usage) on a column with too many categories.
   void finish(const std::string& file);
   // Returns the value of column k in its cell. Throws Error(input_file) as CsvReader::number.
@@ -41,6 +43,7 @@ class CovariatesRead {
 
   std::vector<CovariateColumn> columns_;
   bool is_found_;
+  std::vector<std::int64_t> n_missing_, n_unknown_;  // by column
   std::vector<std::unordered_map<std::string, std::size_t>> index_;  // of the categories
 };
 

@@ -51,10 +51,12 @@ std::vector<std::string> SeriesRows::notes() const {
     notes.push_back(file_.name() + ": " + counted_are(n_missing_, "value") +
                     " missing: filled in as inputs, excluded as targets");
   if (const std::string unread = unread_columns(); !unread.empty()) notes.push_back(file_.name() + ": " + unread);
-  for (const CovariateColumn& covariate : covariates())
-    if (covariate.is_category)
-      notes.push_back(file_.name() + ": covariate " + in_quotes(covariate.name) + " has " +
-                      counted(covariate.categories.size(), "category"));
+  for (const std::string& note : covariates_.notes()) notes.push_back(file_.name() + ": " + note);
+  std::int64_t n_ahead = 0;
+  for (const SeriesSegment& segment : segments_) n_ahead += segment.n_ahead;
+  if (n_ahead > 0)
+    notes.push_back(file_.name() + ": " + counted(n_ahead, "row") +
+                    " at the end without a value of the series: to be forecast");
   return notes;
 }
 

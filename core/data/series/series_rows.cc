@@ -181,6 +181,7 @@ void SeriesRows::find_dates(SortedRows& rows) {
     is_reversed_ = newest_first;
     rows.sort(id_column_, is_reversed_);
     dates_.reset();
+    covariates_ = CovariatesRead(format_.covariates, format_.is_trained);
     reader_ = CsvReader(file_.name(), CsvLimits{}.max_columns, format_.csv);
     return find_dates(rows);
   }

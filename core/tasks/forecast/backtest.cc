@@ -42,8 +42,9 @@ void for_each_window(const SplitSeries& task, Split split, Method& forecaster, s
     rows.read_window(t - forecaster.history(), t, piece);
     if (std::is_same_v<Method, Forecaster> && task.interpolates()) piece.interpolate(t);
     histories.push_back(piece.levels);
-    covariates.push_back(covariates_around(task.covariates(), rows, t - forecaster.history(), t,
-                                           t + forecaster.horizon()));
+    if constexpr (std::is_same_v<Method, Forecaster>)
+      covariates.push_back(covariates_around(task.covariates(), rows, t - forecaster.history(), t,
+                                             t + forecaster.horizon()));
     starts.push_back(t);
     if (starts.size() < k_windows_at_once && i + every < windows.size()) continue;
     std::vector<Forecaster::Values> forecasts;

@@ -261,6 +261,10 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (const char* key : {"difference", "scale"})
       if (fitted.contains(key)) require_as_trained(fitted, file, key, given_form.at(key));
     require_as_trained(fitted, file, "missing", options_.missing);
+    if (options_.non_negative != "auto")
+      require_as_trained({{"non_negative", form_.is_non_negative ? "yes" : "no"}}, file, "non_negative",
+                         options_.non_negative);
+    require_covariates_as_trained(fitted, file, options_);
   }
 
   // Adds metrics in the columns' units; errors [B,H*S] are in the standardized units of the targets. Evaluations also

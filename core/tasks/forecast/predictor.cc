@@ -102,7 +102,7 @@ struct Forecaster::State {
       for (std::size_t i = 0; i < H * S; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
         const float computed = given[b * H * S + i];
-        const double least = form.is_non_negative ? 0 : std::numeric_limits<double>::lowest();
+        const double least = form.is_non_negative ? 0 : -std::numeric_limits<double>::infinity();
         values.push_back(std::max(static_cast<double>(computed) * scale.deviation + scale.mean + base[i], least));
         lanes[b].answer.push_back(std::max(scaled_f32(computed, scale.deviation, scale.mean + base[i]), least));
       }
@@ -204,8 +204,6 @@ std::int64_t Forecaster::horizon() const { return state_->horizon(); }
 std::int64_t Forecaster::history() const { return state_->history(); }
 
 std::vector<std::string> Forecaster::covariates() const { return state_->form.covariates.names(); }
-std::vector<std::string> Forecaster::covariates_ahead() const { return state_->form.covariates.given_ahead(); }
-bool Forecaster::has_past_covariates() const { return state_->form.covariates.has_past(); }
 
 std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps,
                                                     std::span<const Values> covariates) {

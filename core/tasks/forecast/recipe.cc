@@ -278,7 +278,6 @@ ForecastRecipe trained_recipe(const ForecastOptions& options, const SeriesRows& 
   if (o.period == 0) o.period = m.contains("period") ? get_integer(m, "period") : 52;
   if (o.difference != "auto") form.differencing = differencing_of(o.difference, o.period);
   if (o.scale != "auto") form.by_window = o.scale == "window";
-  if (o.non_negative != "auto") form.is_non_negative = o.non_negative == "yes";
   recipe.shape = {form, o.window, o.horizon, least_values(o, form.is_common)};
   recipe.splits = split_segments(rows, o);
   return recipe;

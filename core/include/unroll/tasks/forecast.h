@@ -179,16 +179,12 @@ class UNROLL_API Forecaster {
   using Values = std::vector<double>;  // [rows, S], oldest first
   // C columns that the model reads beside the series; those of its calendar last.
   std::vector<std::string> covariates() const;
-  // The columns of the table whose values in the rows to forecast must be given.
-  std::vector<std::string> covariates_ahead() const;
-  bool has_past_covariates() const;
   // Each history has history() rows or more. The last history() rows are read and must be finite. A model with an id
   // column takes shorter histories of at least one row: earlier rows are equal to the first. Returns `steps` rows,
   // 0: horizon(). Beyond the horizon the model reads its own forecasts, which a model with past covariates cannot.
   // `covariates`, for a model with covariates: for each history the rows of its C columns, followed by those of the
   // rows to forecast. Numbers are as in the table, NaN if missing. A category is its index in the metadata; an unknown
-  // one is the number of categories.
-  // Throws Error(usage) on fewer rows.
+  // one is the number of categories. Throws Error(usage) on fewer rows.
   std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0,
                               std::span<const Values> covariates = {});
 

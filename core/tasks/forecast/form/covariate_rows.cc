@@ -2,6 +2,7 @@
 // The covariates in rows of tables.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/forecast/form/covariates.h"
@@ -29,6 +30,26 @@ std::vector<CovariateColumn> covariate_columns(const ForecastOptions& o) {
   return columns;
 }
 
+void require_covariates_as_trained(const Metadata& fitted, const std::string& file, const ForecastOptions& o) {
+  std::map<std::string, std::vector<std::string>> trained;  // by key of data
+  const std::vector<CovariateColumn> of_table = covariate_columns(fitted);
+  for (std::size_t k = 0; k < of_table.size(); ++k)
+    trained[get_text(fitted, covariate_key(k, "known")) + "_covariates"].push_back(of_table[k].name);
+  if (fitted.contains("calendar")) trained["calendar"] = get_list(fitted, "calendar");
+  const auto joined = [](const std::vector<std::string>& names) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    return all;
+  };
+  const auto require = [&](const std::string& key, const std::vector<std::string>& given) {
+    if (!given.empty()) require_as_trained({{key, joined(trained[key])}}, file, key, joined(given));
+  };
+  require("past_covariates", o.past_covariates);
+  require("future_covariates", o.future_covariates);
+  require("static_covariates", o.static_covariates);
+  require("calendar", o.calendar);
+}
+
 Covariates::Covariates(const ForecastOptions& o, const SeriesRows& rows, std::span<const RowRange> trained) {
   add_columns(rows.covariates(), o.static_covariates);
   add_calendar(o.calendar);
@@ -39,6 +60,7 @@ Covariates::Covariates(const ForecastOptions& o, const SeriesRows& rows, std::sp
 }
 
 void Covariates::fit(const SeriesRows& rows, std::span<const RowRange> trained) {
+  if (n_of_table_ == 0) return;
   std::vector<double> counts(n_of_table_), means = counts, squares = counts, first;
   const auto for_each_row = [&](const auto& see) {
     SeriesCursor cursor(rows);

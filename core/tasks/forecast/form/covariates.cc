@@ -10,11 +10,7 @@
 
 namespace unroll {
 
-namespace {
-
 std::string covariate_key(std::size_t k, const char* what) { return "covariate." + std::to_string(k) + "." + what; }
-
-}  // namespace
 
 std::vector<CovariateColumn> covariate_columns(const Metadata& m) {
   std::vector<CovariateColumn> columns;

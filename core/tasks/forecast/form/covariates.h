@@ -15,9 +15,13 @@
 
 namespace unroll {
 
+std::string covariate_key(std::size_t k, const char* what);  // in metadata
 // The columns of the table that are covariates: those known ahead first.
 std::vector<CovariateColumn> covariate_columns(const ForecastOptions& options);
 std::vector<CovariateColumn> covariate_columns(const Metadata& metadata);
+
+// Throws Error(usage) if the options list other covariates than the model reads. An empty list is that of the model.
+void require_covariates_as_trained(const Metadata& fitted, const std::string& file, const ForecastOptions& options);
 
 // A feature of a row is a standardized number, 1 for a category and 0 for the others, or a sine or cosine.
 struct CovariateValues {
