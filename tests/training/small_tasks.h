@@ -42,19 +42,22 @@ inline ForecastOptions plain_forecast() {
   o.non_negative = "no";
   return o;
 }
-// The forms of a forecast: differences, scale, linear part.
+// The forms of a forecast: differences, scale, linear part, distribution.
 struct ForecastFormCase {
   const char *difference, *scale;
   bool autoregression;
+  const char* distribution = "none";
   void set(ForecastOptions& o) const {
     o.difference = difference;
     o.scale = scale;
     o.autoregression = autoregression;
+    o.distribution = distribution;
   }
 };
 inline constexpr ForecastFormCase k_forecast_forms[] = {
     {"none", "series", false},    {"first", "series", false},          {"none", "window", false},
     {"seasonal", "series", true}, {"first,seasonal", "window", true}, {"first,2", "series", true},
+    {"first", "series", false, "quantiles"}, {"none", "window", true, "student_t"},
 };
 
 // Two kinds of short sequences: rising and falling.

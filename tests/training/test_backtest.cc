@@ -99,7 +99,7 @@ TEST_CASE("without refit a backtest forecasts each test window once, as the mode
     CHECK(names.size() == (csv == one_series() ? 3 : 2));
     for (std::size_t b = 0; b < names.size(); ++b) {
       ForecastErrors errors;
-      for (const Visited& v : all) errors.add(v.forecast.baselines[b] - v.forecast.value, v.forecast.unit);
+      for (const Visited& v : all) errors.add(v.forecast.baselines[b], v.forecast.value, v.forecast.unit);
       std::map<std::string, double> metrics;
       errors.put(metrics, "");
       for (const auto& [name, value] : metrics)

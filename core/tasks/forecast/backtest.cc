@@ -3,6 +3,7 @@
 #include "unroll/tasks/backtest.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -27,10 +28,18 @@ const SplitSeries& series_of(const Task& task, const char* where) {
   throw Error(ErrorKind::usage, where, "the task is no forecast");
 }
 
-// Calls see(first row of the targets, rows of the targets [H,S], forecast [H,S], history [rows,S]) for at most `most`
-// windows, evenly spread.
+// A window of a split, with what a method forecasts for it.
+struct ForecastWindow {
+  std::int64_t first;            // row of the targets
+  const SeriesPiece& targets;    // [H,S]
+  const std::vector<double>&forecast, &bounds, &history;  // [H,S], as Forecaster::bounds or empty, [rows,S]
+};
+
+// Visits at most `most` windows, evenly spread. Bounds are those of a model with a distribution.
 template <class Method, class F>
-void for_each_window(const SplitSeries& task, Split split, Method& forecaster, std::int64_t most, const F& see) {
+void for_each_window(const SplitSeries& task, Split split, Method& forecaster, std::span<const double> levels,
+                     std::int64_t most, const F& see) {
+  constexpr bool k_is_model = std::is_same_v<Method, Forecaster>;
   const SeriesRows& rows = task.series(split);
   const Runs& windows = task.windows(split);
   const std::int64_t every = std::max<std::int64_t>((windows.size() + most - 1) / most, 1);
@@ -40,19 +49,23 @@ void for_each_window(const SplitSeries& task, Split split, Method& forecaster, s
   for (std::int64_t i = 0; i < windows.size(); i += every) {
     const std::int64_t t = windows[i];
     rows.read_window(t - forecaster.history(), t, piece);
-    if (std::is_same_v<Method, Forecaster> && task.interpolates()) piece.interpolate(t);
+    if (k_is_model && task.interpolates()) piece.interpolate(t);
     histories.push_back(piece.levels);
-    if constexpr (std::is_same_v<Method, Forecaster>)
+    if constexpr (k_is_model)
       covariates.push_back(covariates_around(task.covariates(), rows, t - forecaster.history(), t,
                                              t + forecaster.horizon()));
     starts.push_back(t);
     if (starts.size() < k_windows_at_once && i + every < windows.size()) continue;
-    std::vector<Forecaster::Values> forecasts;
-    if constexpr (std::is_same_v<Method, Forecaster>) forecasts = forecaster.predict(histories, 0, covariates);
-    else forecasts = forecaster.predict(histories);
+    std::vector<Forecaster::Values> forecasts, bounds(starts.size());
+    if constexpr (k_is_model) {
+      forecasts = forecaster.predict(histories, 0, covariates);
+      if (!levels.empty() && forecaster.has_distribution()) bounds = forecaster.bounds(histories, levels, covariates);
+    } else {
+      forecasts = forecaster.predict(histories);
+    }
     for (std::size_t k = 0; k < starts.size(); ++k) {
       rows.read(starts[k], starts[k] + forecaster.horizon(), piece);
-      see(starts[k], piece, forecasts[k], histories[k]);
+      see(ForecastWindow{starts[k], piece, forecasts[k], bounds[k], histories[k]});
     }
     histories.clear();
     covariates.clear();
@@ -64,15 +77,19 @@ void for_each_window(const SplitSeries& task, Split split, Method& forecaster, s
 
 void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
                        const std::function<void(const PastForecast&)>& see,
-                       std::span<const BaselineForecaster> baselines) {
+                       std::span<const BaselineForecaster> baselines, const ForecastIntervals* intervals) {
   const SplitSeries& series = series_of(task, "for_each_forecast");
   const SeriesRows& rows = series.series(split);
   const std::size_t S = rows.n_series();
   std::vector<Forecaster::Values> history(1), others(baselines.size());
   SeriesPiece past;
-  const auto visit = [&](std::int64_t first, const SeriesPiece& piece, const Forecaster::Values& forecast,
-                         const Forecaster::Values&) {
+  const std::span<const double> levels = intervals ? intervals->levels() : std::span<const double>();
+  const auto visit = [&](const ForecastWindow& window) {
+    const std::int64_t first = window.first;
+    const SeriesPiece& piece = window.targets;
     const SeriesSegment& segment = rows.segment_of(first);
+    Forecaster::Values bounds;
+    if (intervals) bounds = intervals->bounds(window.forecast, window.history, window.bounds);
     for (std::size_t b = 0; b < baselines.size(); ++b) {
       rows.read_window(first - baselines[b].history(), first, past);
       history[0] = past.levels;
@@ -83,13 +100,15 @@ void for_each_forecast(const Task& task, Split split, Forecaster& forecaster,
       for (std::int64_t h = 0; h < forecaster.horizon(); ++h) {
         const std::size_t k = static_cast<std::size_t>(h) * S + s;
         PastForecast f{rows.series_name(segment, s), rows.place(segment, first - 1), rows.place(segment, first + h),
-                       h + 1, piece.is_observed(first + h, s) ? piece.level(first + h, s) : std::nan(""), forecast[k]};
+                       h + 1, piece.is_observed(first + h, s) ? piece.level(first + h, s) : std::nan(""),
+                       window.forecast[k]};
         for (const Forecaster::Values& other : others) f.baselines.push_back(other[k]);
+        for (std::size_t at = k; at < bounds.size(); at += window.forecast.size()) f.bounds.push_back(bounds[at]);
         f.unit = units[s];
         see(f);
       }
   };
-  for_each_window(series, split, forecaster, std::numeric_limits<std::int64_t>::max() / 2, visit);
+  for_each_window(series, split, forecaster, levels, std::numeric_limits<std::int64_t>::max() / 2, visit);
 }
 
 void backtest(const std::shared_ptr<const Task>& task, BackendHandle backend, const BacktestOptions& options,
@@ -125,12 +144,20 @@ void backtest(const std::shared_ptr<const Task>& task, BackendHandle backend, co
       for (const std::string& name : BaselineForecaster::names(*part)) baselines.emplace_back(*part, name);
     }
     Forecaster forecaster(part->metadata(), *best, backend);
-    for_each_forecast(*part, Split::test, forecaster, [&](const PastForecast& f) { see(fold + 1, f); }, baselines);
+    std::optional<ForecastIntervals> intervals;
+    if (!options.levels.empty()) intervals.emplace(*part, forecaster, options.levels);
+    for_each_forecast(*part, Split::test, forecaster, [&](const PastForecast& f) { see(fold + 1, f); }, baselines,
+                      intervals ? &*intervals : nullptr);
   }
 }
 
-ForecastIntervals::ForecastIntervals(const Task& task, Forecaster& forecaster) { learn(task, forecaster); }
-ForecastIntervals::ForecastIntervals(const Task& task, const BaselineForecaster& forecaster) {
+ForecastIntervals::ForecastIntervals(const Task& task, Forecaster& forecaster, std::vector<double> levels)
+    : levels_(std::move(levels)) {
+  learn(task, forecaster);
+}
+ForecastIntervals::ForecastIntervals(const Task& task, const BaselineForecaster& forecaster,
+                                     std::vector<double> levels)
+    : levels_(std::move(levels)) {
   learn(task, forecaster);
 }
 
@@ -138,18 +165,27 @@ template <class Method>
 void ForecastIntervals::learn(const Task& task, Method& forecaster) {
   const SplitSeries& series = series_of(task, "ForecastIntervals");
   n_series_ = series.series(Split::validation).n_series();
+  n_values_ = static_cast<std::size_t>(forecaster.horizon()) * n_series_;
   is_non_negative_ = task.metadata().contains("non_negative");
   is_relative_ = series.series(Split::train).id_column() != "none";
-  errors_.resize(static_cast<std::size_t>(forecaster.horizon()) * n_series_);
-  for_each_window(series, Split::validation, forecaster, k_most_windows,
-                  [&](std::int64_t, const SeriesPiece& piece, const Forecaster::Values& forecast,
-                      const Forecaster::Values& history) {
-                    for (std::size_t k = 0; k < errors_.size(); ++k) {
-                      const double unit = unit_of(history, k % n_series_);
-                      if (piece.observed[k] != 0 && unit > 0)
-                        errors_[k].push_back(std::fabs(forecast[k] - piece.levels[k]) / unit);
-                    }
-                  });
+  errors_.resize(n_values_);
+  if constexpr (std::is_same_v<Method, Forecaster>)
+    if (forecaster.has_distribution()) errors_.resize(levels_.size() * n_values_);
+  for_each_window(series, Split::validation, forecaster, levels_, k_most_windows, [&](const ForecastWindow& w) {
+    for (std::size_t k = 0; k < n_values_; ++k) {
+      if (w.targets.observed[k] == 0) continue;
+      const double value = w.targets.levels[k];
+      if (w.bounds.empty()) {
+        if (const double unit = unit_of(w.history, k % n_series_); unit > 0)
+          errors_[k].push_back(std::fabs(w.forecast[k] - value) / unit);
+        continue;
+      }
+      for (std::size_t l = 0; l < levels_.size(); ++l) {
+        const double low = w.bounds[2 * l * n_values_ + k], high = w.bounds[(2 * l + 1) * n_values_ + k];
+        if (high > low) errors_[l * n_values_ + k].push_back(std::max(low - value, value - high) / (high - low));
+      }
+    }
+  });
   for (std::vector<double>& errors : errors_) std::sort(errors.begin(), errors.end());
 }
 
@@ -167,18 +203,97 @@ std::int64_t ForecastIntervals::least_errors(double level) {
   return static_cast<std::int64_t>(std::ceil(level / (1 - level) - 1e-9));
 }
 
-// Half the width is the smallest error that ceil((n + 1) p) of the n errors do not exceed.
-ForecastIntervals::Bounds ForecastIntervals::bounds(double forecast, double level, std::int64_t ahead,
-                                                    std::size_t series, std::span<const double> history) const {
-  constexpr double k_precision = 1e-6;  // of the width
-  const std::vector<double>& errors = errors_.at(static_cast<std::size_t>(ahead) * n_series_ + series);
+namespace {
+
+// Returns the smallest error that ceil((n + 1) p) of the n errors do not exceed; nothing with too few of them.
+std::optional<double> error_at(std::span<const double> errors, double level) {
   const double rank = std::ceil((static_cast<double>(errors.size()) + 1) * level * (1 - 1e-12));
-  if (rank > static_cast<double>(errors.size())) return {std::nan(""), std::nan("")};
-  const double half = errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1] * unit_of(history, series);
-  const auto rounded = [&](double bound) {
-    return shortest_near(is_non_negative_ ? std::max(bound, 0.0) : bound, k_precision * half);
+  if (rank > static_cast<double>(errors.size())) return std::nullopt;
+  return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+}
+
+}  // namespace
+
+std::vector<double> ForecastIntervals::bounds(std::span<const double> forecast, std::span<const double> history,
+                                              std::span<const double> of_model) const {
+  constexpr double k_precision = 1e-6;  // of the width
+  const std::size_t n = std::min(forecast.size(), n_values_);
+  std::vector<double> all(2 * levels_.size() * n, std::nan(""));
+  for (std::size_t l = 0; l < levels_.size(); ++l)
+    for (std::size_t k = 0; k < n; ++k) {
+      double middle = forecast[k], half = 0;
+      if (of_model.empty()) {
+        const std::optional<double> error = error_at(errors_[k], levels_[l]);
+        if (!error) continue;
+        half = *error * unit_of(history, k % n_series_);
+      } else {
+        const double low = of_model[2 * l * n_values_ + k], width = of_model[(2 * l + 1) * n_values_ + k] - low;
+        middle = low + width / 2;
+        half = width * std::max(0.5 + error_at(errors_[l * n_values_ + k], levels_[l]).value_or(0), 0.0);
+      }
+      const auto rounded = [&](double bound) {
+        return shortest_near(is_non_negative_ ? std::max(bound, 0.0) : bound, k_precision * half);
+      };
+      all[2 * l * n + k] = rounded(middle - half);
+      all[(2 * l + 1) * n + k] = rounded(middle + half);
+    }
+  return all;
+}
+
+namespace {
+constexpr std::array k_decile_levels{0.8, 0.6, 0.4, 0.2};
+}
+
+std::vector<double> IntervalScores::levels(std::span<const double> scored) {
+  std::vector<double> all(k_decile_levels.begin(), k_decile_levels.end());
+  all.insert(all.end(), scored.begin(), scored.end());
+  return all;
+}
+
+IntervalScores::IntervalScores(std::span<const double> scored)
+    : scored_(scored.begin(), scored.end()), covered_(scored.size()), width_(scored.size()), n_scored_(scored.size()) {}
+
+void IntervalScores::add(const PastForecast& f) {
+  if (std::isnan(f.value) || f.bounds.empty()) return;
+  for (std::size_t l = 0; l < scored_.size(); ++l) {
+    const std::size_t at = 2 * (k_decile_levels.size() + l);
+    const double low = f.bounds[at], high = f.bounds[at + 1];
+    if (std::isnan(low)) continue;
+    covered_[l] += f.value >= low && f.value <= high;
+    width_[l] += high - low;
+    ++n_scored_[l];
+  }
+  const auto loss = [&](double share, double quantile) {
+    const double error = f.value - quantile;
+    return std::max(share * error, (share - 1) * error);
   };
-  return {rounded(forecast - half), rounded(forecast + half)};
+  double sum = loss(0.5, f.forecast);
+  for (std::size_t l = 0; l < k_decile_levels.size(); ++l) {
+    const double tail = (1 - k_decile_levels[l]) / 2;
+    sum += loss(tail, f.bounds[2 * l]) + loss(1 - tail, f.bounds[2 * l + 1]);
+  }
+  const double crps = 2 * sum / (2 * k_decile_levels.size() + 1);
+  if (std::isnan(crps)) return;  // without the widest of the intervals
+  crps_ += crps;
+  absolute_ += std::fabs(f.value);
+  ++n_;
+  if (f.unit > 0) {
+    scaled_ += crps / f.unit;
+    ++n_scaled_;
+  }
+}
+
+void IntervalScores::put(std::map<std::string, double>& metrics) const {
+  if (n_ > 0) metrics["crps"] = crps_ / n_;
+  if (n_scaled_ > 0) metrics["scaled_crps"] = scaled_ / n_scaled_;
+  if (absolute_ > 0) metrics["wql"] = crps_ / absolute_;
+  for (std::size_t l = 0; l < scored_.size(); ++l) {
+    if (n_scored_[l] == 0) continue;
+    std::string level = short_text(100 * scored_[l], 6);
+    std::ranges::replace(level, '.', '_');  // behind a dot stands a series
+    metrics["coverage_" + level] = covered_[l] / n_scored_[l];
+    metrics["width_" + level] = width_[l] / n_scored_[l];
+  }
 }
 
 }  // namespace unroll

@@ -32,8 +32,10 @@ void fit_regressions(const BaselineData& data, std::span<Autoregression> regress
 
 }  // namespace
 
-void ForecastErrors::add(double error, double unit) {
+void ForecastErrors::add(double forecast, double value, double unit) {
+  const double error = forecast - value, size = std::fabs(forecast) + std::fabs(value);
   absolute += std::fabs(error);
+  if (size > 0) symmetric += 2 * std::fabs(error) / size;
   square += error * error;
   ++n;
   if (unit <= 0) return;
@@ -45,6 +47,7 @@ ForecastErrors& ForecastErrors::operator+=(const ForecastErrors& other) {
   absolute += other.absolute;
   square += other.square;
   n += other.n;
+  symmetric += other.symmetric;
   scaled += other.scaled;
   n_scaled += other.n_scaled;
   return *this;
@@ -54,6 +57,7 @@ void ForecastErrors::put(std::map<std::string, double>& metrics, const std::stri
   if (n == 0) return;
   metrics["mae" + suffix] = absolute / n;
   metrics["rmse" + suffix] = std::sqrt(square / n);
+  metrics["smape" + suffix] = 100 * symmetric / n;
   if (n_scaled > 0) metrics["mase" + suffix] = scaled / n_scaled;
 }
 
@@ -114,7 +118,7 @@ std::vector<MethodErrors> method_errors(const BaselineData& data, const SeriesWi
         const std::vector<double> predicted = baselines.path(name, past, s, H);
         for (std::int64_t h = 0; h < H; ++h)
           if (piece.is_observed(t + h, s))
-            errors[s][name].add(predicted[h] - piece.level(t + h, s), scored.seasonal[segment * S + s]);
+            errors[s][name].add(predicted[h], piece.level(t + h, s), scored.seasonal[segment * S + s]);
       }
     }
   });

@@ -39,28 +39,48 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     if (!form_.covariates.empty())
       covariates = scope.graph().input("covariates", like.inputs.at("covariates").type());  // [D+W+H,B,C]
     const LinearStart* start = start_ ? &*start_ : nullptr;
-    const auto [y, unit] = forecast_answers(scope, x, covariates, options_.model, form_, options_.horizon, start);
+    const ForecastAnswers answers =
+        forecast_answers(scope, x, covariates, options_.model, form_, options_.horizon, start);
     const OriginScope of_loss(scope.graph(), {k_loss_layer});
     const Value observed = scope.graph().input("observed", given.type());
     const Value is_observed = less(scalar_like(observed, 0), observed);
     const auto where_observed = [&](Value v) { return select(is_observed, v, scalar_like(v, 0)); };
-    const Value prediction = where_observed(reshape(y, given.shape())), target = where_observed(given);
+    const Value prediction = where_observed(reshape(answers.y, given.shape())), target = where_observed(given);
+    const Value unit = answers.unit ? reshape(broadcast(answers.unit, answers.y.shape()), given.shape())
+                                    : filled(scope.graph(), given.type(), 1);
+    const Value zero = scope.graph().input("zero", like.inputs.at("zero").type());
     Value shown = prediction;  // as a forecast gives it
-    if (form_.is_non_negative)
-      shown = where_observed(maximum(prediction, scope.graph().input("zero", like.inputs.at("zero").type())));
+    if (form_.is_non_negative) shown = where_observed(zero + form_.shown(prediction - zero, unit));
     const Value absolute = mae(shown, target), square = mse(shown, target);
     TaskGraph t;
     t.weight = sum(observed);
+    Value weight;
     if (form_.is_common) {
       // Errors count in units of each series, which may differ by orders of magnitude.
-      const Value weight = scope.graph().input("weight", like.inputs.at("weight").type());
-      t.loss = sum(mae(prediction, target) * weight) / t.weight;
+      weight = scope.graph().input("weight", like.inputs.at("weight").type());
       t.metrics.push_back({"mase", sum(absolute * weight), t.weight});
-    } else {
-      const Value errors = mse(prediction, target);
-      t.loss = sum(unit ? errors / reshape(broadcast(unit * unit, y.shape()), given.shape()) : errors) / t.weight;
     }
-    add_metrics(t, scope, absolute, square, observed);
+    Value losses;
+    if (!form_.distribution.empty()) {
+      DistributionValues v{(target - prediction) / unit, {}, {}, {}};
+      if (form_.distribution.is_of_counts()) {
+        const Value units = units_of_targets(scope.graph());
+        v.target = where_observed((target - zero) * units);
+        v.mean = where_observed((shown - zero) * units);
+      }
+      for (const Value p : answers.parameters) v.parameters.push_back(reshape(p, given.shape()));
+      losses = where_observed(form_.distribution.loss(v));
+      if (weight && !form_.distribution.has_likelihood()) losses = losses * unit * weight;
+    } else if (weight) {
+      losses = mae(prediction, target) * weight;
+    } else {
+      losses = mse(prediction, target);
+      if (answers.unit) losses = losses / (unit * unit);
+    }
+    t.loss = sum(losses) / t.weight;
+    const Value size = abs(shown - zero) + abs(target - zero);  // of levels
+    const Value relative = where_observed(select(0 < size, absolute * 200.0 / size, scalar_like(size, 0)));
+    add_metrics(t, scope, absolute, square, relative, observed);
     return t;
   }
 
@@ -108,7 +128,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     const std::int64_t H = options_.horizon, S = n_series();
     Tensor x(DType::f32, {W, B, S}), target(DType::f32, {B, H * S}), observed(DType::f32, {B, H * S});
     Tensor weight(DType::f32, form_.is_common ? target.shape() : Shape());
-    Tensor zero(DType::f32, form_.is_non_negative ? target.shape() : Shape());  // a level of 0, as a target
+    Tensor zero(DType::f32, target.shape());  // a level of 0, as a target
     CovariateBatch columns(form_.covariates, form_.depth() + W + H, B);
     const auto xs = x.values<float>(), ys = target.values<float>(), seen = observed.values<float>();
     SeriesPiece piece;
@@ -131,7 +151,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
           ys[at] = static_cast<float>(ahead_[s][h].apply(piece.level(t + h, s) - base[h]));
           seen[at] = piece.is_observed(t + h, s) && has_unit ? 1.0F : 0.0F;
           if (form_.is_common) weight.set(at, has_unit ? ahead_[s][h].deviation / seasonal[s] : 0);
-          if (form_.is_non_negative) zero.set(at, ahead_[s][h].apply(0 - base[h]));
+          zero.set(at, ahead_[s][h].apply(0 - base[h]));
         }
       }
     }
@@ -140,7 +160,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     result.inputs.emplace("target", std::move(target));
     result.inputs.emplace("observed", std::move(observed));
     if (form_.is_common) result.inputs.emplace("weight", std::move(weight));
-    if (form_.is_non_negative) result.inputs.emplace("zero", std::move(zero));
+    result.inputs.emplace("zero", std::move(zero));
     if (!form_.covariates.empty()) result.inputs.emplace("covariates", columns.take());
     return result;
   }
@@ -269,7 +289,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
 
   // Adds metrics in the columns' units; errors [B,H*S] are in the standardized units of the targets. Evaluations also
   // report each series. Training reports would become too long with a hundred series.
-  void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value observed) const {
+  void add_metrics(TaskGraph& t, const Scope& scope, Value absolute, Value square, Value relative,
+                   Value observed) const {
     const std::int64_t H = options_.horizon, S = n_series();
     const auto series_of = [S](std::int64_t i) { return i % S; };
     const auto deviation = [&](std::int64_t i) {
@@ -292,10 +313,11 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     t.metrics.push_back({"mae", sum(absolute * by(all)), sum(observed), MetricForm::ratio, largest_of_all});
     if (scaled) t.metrics.push_back({"mase", sum(absolute * by(seasons)), sum(observed * by(has_season))});
     t.metrics.push_back({"rmse", sum(square * by(all) * by(all)), sum(observed), MetricForm::root, largest_of_all});
+    t.metrics.push_back({"smape", sum(relative), sum(observed)});
     if (S == 1 || scope.training()) return;
     const auto by_series = [&](Value values) { return reduce_sum(reshape(values, {values.shape()[0] * H, S}), {0}); };
     const Value absolutes = by_series(absolute * by(each)), squares = by_series(square * by(each) * by(each)),
-                counts = by_series(observed);
+                counts = by_series(observed), relatives = by_series(relative);
     for (std::size_t s = 0; s < names_.size(); ++s) {
       const auto of = [&](Value values) { return row(values, static_cast<std::int64_t>(s)); };
       t.metrics.push_back({"mae." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s]});
@@ -303,7 +325,16 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
         t.metrics.push_back(
             {"mase." + names_[s], of(absolutes), of(counts), MetricForm::ratio, largest[s] / seasonal()[s]});
       t.metrics.push_back({"rmse." + names_[s], of(squares), of(counts), MetricForm::root, largest[s]});
+      t.metrics.push_back({"smape." + names_[s], of(relatives), of(counts)});
     }
+  }
+
+  // The units of the targets [H*S], in those of the series.
+  Value units_of_targets(Graph& graph) const {
+    const std::int64_t S = n_series();
+    Tensor units(DType::f32, {options_.horizon * S});
+    for (std::int64_t i = 0; i < units.elements(); ++i) units.set(i, ahead_[i % S][i / S].deviation);
+    return constant(graph, units);
   }
 
   std::int64_t n_series() const { return std::ssize(names_); }

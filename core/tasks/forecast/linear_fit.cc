@@ -137,23 +137,36 @@ class SeriesFit {
  public:
   SeriesFit(const ForecastShape& shape, std::span<const ZScore> scales, std::size_t series)
       : shape_(shape), series_(series), fit_(shape.form.regressed, shape.horizon), reader_(shape, scales),
-        values_(shape.horizon) {}
+        values_(shape.horizon), squares_(shape.horizon) {}
 
   // The effects of covariates [K] that are subtracted before.
   void set_effects(std::vector<double> effects) { effects_ = std::move(effects); }
   // Skips a window with a missing target, and one that has no unit but needs one.
   void learn(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes = nullptr) {
-    for (std::int64_t h = 0; h < shape_.horizon; ++h)
-      if (!piece.is_observed(t + h, series_)) return;
-    if (shape_.form.is_common && seasonal <= 0) return;
-    reader_.read(piece, t, series_);
-    if (!effects_.empty()) reader_.subtract(*changes, effects_);
-    for (std::int64_t h = 0; h < shape_.horizon; ++h) values_[h] = reader_.target(piece.level(t + h, series_), h);
+    if (!read_targets(piece, t, seasonal, changes)) return;
     const double weight = shape_.form.is_common ? reader_.unit(0) / seasonal : 1;
     if (weight > 0) fit_.learn(reader_.inputs(), values_, weight * weight);
   }
   void solve() { fit_.solve(k_ridge * fit_.weight_sum() + 1e-9); }
-  const LeastSquares& fit() const { return fit_; }
+  // Adds the squared errors of a window [H], in its unit. Skips what `learn` skips.
+  void measure(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes = nullptr) {
+    if (!read_targets(piece, t, seasonal, changes)) return;
+    std::vector<double> answers(values_.size());
+    fit_.predict(reader_.inputs(), answers);
+    constexpr double k_most = 30;  // units; windows of equal values have none
+    for (std::size_t h = 0; h < values_.size(); ++h)
+      squares_[h] += std::pow(std::clamp(values_[h] - answers[h], -k_most, k_most), 2);
+    ++n_measured_;
+  }
+  // Writes weights, and the deviation of the measured errors, of series s.
+  void put(LinearStart& start, std::int64_t s) const {
+    const std::int64_t R = shape_.form.regressed, H = shape_.horizon;
+    for (std::int64_t h = 0; h < H; ++h) {
+      start.deviation.set(s * H + h, n_measured_ > 0 ? std::sqrt(squares_[h] / n_measured_) : 1);
+      start.bias.set(s * H + h, fit_.intercept(h));
+      for (std::int64_t r = 0; r < R; ++r) start.weight.set((s * R + r) * H + h, fit_.weight(r, h));
+    }
+  }
   // Returns the sum of the absolute errors of the observed targets, and adds their number to `n`.
   double error(const SeriesPiece& piece, std::int64_t t, double& n) {
     reader_.read(piece, t, series_);
@@ -168,12 +181,24 @@ class SeriesFit {
   }
 
  private:
+  bool read_targets(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes) {
+    for (std::int64_t h = 0; h < shape_.horizon; ++h)
+      if (!piece.is_observed(t + h, series_)) return false;
+    if (shape_.form.is_common && seasonal <= 0) return false;
+    reader_.read(piece, t, series_);
+    if (!effects_.empty()) reader_.subtract(*changes, effects_);
+    for (std::int64_t h = 0; h < shape_.horizon; ++h) values_[h] = reader_.target(piece.level(t + h, series_), h);
+    return true;
+  }
+
   const ForecastShape& shape_;
   std::size_t series_;
   LeastSquares fit_;
   WindowReader reader_;
   std::vector<double> values_;   // targets or predictions
   std::vector<double> effects_;  // of covariates
+  std::vector<double> squares_;  // [H], of errors
+  double n_measured_ = 0;
 };
 
 // Estimates the effects of the changes of covariates on the next difference of a series, beside its last values.
@@ -245,7 +270,8 @@ LinearStart fit_linear(const SeriesWindows& windows, const ForecastShape& shape,
   const std::int64_t S = std::ssize(scales), R = shape.form.regressed, H = shape.horizon;
   ChangesReader changes(shape);
   const std::int64_t K = changes.n(), inputs = R + K + 1;
-  LinearStart start{Tensor(DType::f32, {S, R, H}), Tensor(DType::f32, {S, 1, H}), Tensor(DType::f32, {H, K, S})};
+  LinearStart start{Tensor(DType::f32, {S, R, H}), Tensor(DType::f32, {S, 1, H}), Tensor(DType::f32, {H, K, S}),
+                    Tensor(DType::f32, {S, H})};
   const std::int64_t together = std::max<std::int64_t>(k_room / (inputs * (inputs + H)), 1);
   for (std::int64_t begin = 0; begin < S; begin += together) {
     const std::int64_t end = std::min(begin + together, S);
@@ -279,14 +305,12 @@ LinearStart fit_linear(const SeriesWindows& windows, const ForecastShape& shape,
     show(fits, [&](SeriesFit& fit, const SeriesPiece& piece, std::int64_t t, double seasonal) {
       fit.learn(piece, t, seasonal, &changes);
     });
-    for (std::int64_t s = begin; s < end; ++s) {
-      fits[s - begin].solve();
-      const LeastSquares& fit = fits[s - begin].fit();
-      for (std::int64_t h = 0; h < H; ++h) {
-        start.bias.set(s * H + h, fit.intercept(h));
-        for (std::int64_t r = 0; r < R; ++r) start.weight.set((s * R + r) * H + h, fit.weight(r, h));
-      }
-    }
+    for (SeriesFit& fit : fits) fit.solve();
+    if (!shape.form.distribution.empty())
+      show(fits, [&](SeriesFit& fit, const SeriesPiece& piece, std::int64_t t, double seasonal) {
+        fit.measure(piece, t, seasonal, &changes);
+      });
+    for (std::int64_t s = begin; s < end; ++s) fits[s - begin].put(start, s);
   }
   return start;
 }

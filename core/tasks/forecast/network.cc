@@ -32,6 +32,16 @@ SeriesUnits::SeriesUnits(Graph& graph, std::span<const SeriesScales> series, std
 Value SeriesUnits::to_scaled(Value x) const { return (x - mean) / deviation; }
 Value SeriesUnits::from_scaled(Value y) const { return y * deviation + mean; }
 
+// Levels [...,H,S] as they are forecast. `unit` is that of each window, [B,1,S], or empty.
+Value shown_levels(const ForecastForm& form, const SeriesUnits& given, Value levels, Value unit) {
+  if (!form.distribution.is_of_counts()) return form.shown(levels, {});
+  const Shape& shape = levels.shape();
+  const int ahead = shape.rank() - 2;
+  Value units = broadcast(reshape(given.deviation, {shape[ahead], shape[ahead + 1]}), shape);
+  if (unit) units = units * broadcast(reshape(unit, shape.with(ahead, 1)), shape);
+  return form.shown(levels, units);
+}
+
 Inference forecast_inference(const Metadata& metadata) {
   const std::vector<SeriesScales> series = get_scales(metadata);
   const auto S = std::ssize(series), H = std::ssize(series[0].ahead);
@@ -56,13 +66,13 @@ Inference forecast_inference(const Metadata& metadata) {
             const Value scaled = read.to_scaled(form.differencing.differences(x));
             Value covariates;
             if (has_covariates) covariates = form.covariates.standardize(in["covariates"]);
-            const Value answers = forecast_answers(scope, scaled, covariates, model, form, H).y;
-            const Value ahead = given.from_scaled(reshape(answers, {B, H * S}));
-            const Value by_step = reshape(ahead, {B, H, S});
-            const auto shown = [&](Value y) { return form.is_non_negative ? relu(y) : y; };
-            if (form.differencing.empty()) return outputs({{"forecast", shown(by_step)}});
-            const Value base = form.differencing.continuation(x, 1, H);
-            return outputs({{"forecast", shown(by_step + reshape(base, {B, base.shape()[2], S}))}});
+            const auto [answers, unit, parameters] = forecast_answers(scope, scaled, covariates, model, form, H);
+            Value ahead = reshape(given.from_scaled(reshape(answers, {B, H * S})), {B, H, S});
+            if (!form.differencing.empty()) {
+              const Value base = form.differencing.continuation(x, 1, H);
+              ahead = ahead + reshape(base, {B, base.shape()[2], S});
+            }
+            return outputs({{"forecast", shown_levels(form, given, ahead, unit)}});
           }};
 }
 
@@ -108,22 +118,24 @@ class ForecastStream {
     const SeriesUnits read(scope.graph(), series_, 1), given(scope.graph(), series_, H);
     const Value scaled = read.to_scaled(form_.differencing.differences(levels));  // [window_-1+T,B,S]
     CellLayerResult r;
+    Value unit;
     if (form_.by_window) {
-      const Value y = forecast_answers(scope, windows_of(scaled, window_), {}, model_, form_, H).y;
-      r.y = reshape(y, {T, B, H * S});
+      const ForecastAnswers answers = forecast_answers(scope, windows_of(scaled, window_), {}, model_, form_, H);
+      r.y = reshape(answers.y, {T, B, H * S});
+      unit = answers.unit;
     } else {
       r = step_answers(scope, slice(scaled, 0, window_ - 1, T), model_, states.first(n), H * S);
+      if (!form_.distribution.empty())  // its parameters are in the model; a stream gives the forecast alone
+        distribution_layer(scope, form_.distribution, {H, S},
+                           model_.projection > 0 ? model_.projection : model_.hidden);
       if (form_.regressed > 0) {
         const Value linear = linear_forecast(scope, windows_of(scaled, window_), form_.regressed, H);
         r.y = r.y + reshape(linear, {T, B, H * S});
       }
     }
-    r.y = given.from_scaled(r.y);
-    if (!form_.differencing.empty()) {
-      const Value base = form_.differencing.continuation(levels, T, H);
-      r.y = reshape(base + reshape(r.y, {T, B, H, S}), {T, B, H * S});
-    }
-    if (form_.is_non_negative) r.y = relu(r.y);
+    Value ahead = reshape(given.from_scaled(r.y), {T, B, H, S});
+    if (!form_.differencing.empty()) ahead = ahead + form_.differencing.continuation(levels, T, H);
+    r.y = reshape(shown_levels(form_, given, ahead, unit), {T, B, H * S});
     if (kept_ == 0) return r;
     r.states.push_back(slice(levels, 0, T, kept_));
     r.states.push_back(filled(scope.graph(), states[n + 1].type(), 1));

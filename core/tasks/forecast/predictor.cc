@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view k_forecaster = "Forecaster";
 constexpr std::int64_t k_most_steps = 1'000'000;
+constexpr double k_precision = 1e-7;  // of amounts
 
 // Values of one series, counted back from `from` steps before the end of a history [rows, S]; 1 is the last one.
 struct LevelsBefore {
@@ -54,9 +55,11 @@ struct Forecaster::State {
   // A history, extended by its forecast, the answer, and rows of covariates, which begin with the history's first.
   struct Lane {
     Values levels, covariates, answer;
+    Values bounds = {};  // [L,2,H,S]
   };
 
-  // x f32 [W,B,S] -> prediction [B,H,S], in units of the normalizer
+  // x f32 [W,B,S] -> prediction [B,H,S], in units of the normalizer, and with a distribution unit [B,H,S] and
+  // parameters [P,B,H,S]
   std::shared_ptr<Program> program(std::int64_t rows) {
     return programs.get(rows, [&] {
       Graph graph;
@@ -65,16 +68,55 @@ struct Forecaster::State {
       Value covariates;
       if (n_columns() > 0)
         covariates = graph.input("covariates", {DType::f32, {history() + horizon(), rows, n_columns()}});
-      graph.output("prediction", forecast_answers(scope, x, covariates, model, form, horizon()).y);
+      const ForecastAnswers answers = forecast_answers(scope, x, covariates, model, form, horizon());
+      graph.output("prediction", answers.y);
+      if (!form.distribution.empty()) {
+        const Shape shape = answers.y.shape();
+        graph.output("unit", answers.unit ? broadcast(answers.unit, shape) : filled(graph, answers.y.type(), 1));
+        graph.output("parameters", stack(answers.parameters));
+      }
       const int n_inputs = n_columns() > 0 ? 2 : 1;
       return std::make_shared<Program>(*with_constants(graph, n_inputs, constants, k_forecaster), backend);
     });
   }
 
   // Predicts one horizon for each lane and appends it to the history and to the answer. The model reads it again for
-  // the next horizon. Answers are rounded to few digits. `inputs` are the numbers of the histories.
-  void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs) {
-    const std::size_t S = n_series(), B = rows, H = horizon();
+  // the next horizon. Answers are rounded to few digits. `inputs` are the numbers of the histories. Bounds are those of
+  // the first horizon, at `levels`.
+  void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs,
+              std::span<const double> levels) {
+    const TensorMap outputs = answers(lanes, rows);
+    const auto given = outputs.at("prediction").values<float>();
+    const std::size_t S = n_series(), H = horizon(), n = H * S;
+    std::vector<double> base(n), units(n, 1);
+    for (std::size_t b = 0; b < lanes.size(); ++b) {
+      Lane& lane = lanes[b];
+      const bool has_bounds = !levels.empty() && lane.bounds.empty();
+      require_finite(k_forecaster, inputs[b], given.subspan(b * n, n));
+      for (std::size_t s = 0; s < S; ++s) {
+        std::vector<double> continued(H);
+        form.differencing.integrate(LevelsBefore{lane.levels, S, s, 0}, continued);
+        for (std::size_t h = 0; h < H; ++h) base[h * S + s] = continued[h];
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        const ZScore& scale = scales[i % S].ahead[i / S];
+        const float computed = given[b * n + i];
+        if (!form.distribution.empty())
+          units[i] = outputs.at("unit").values<float>()[b * n + i] * scale.deviation;
+        const double offset = scale.mean + base[i];
+        lane.levels.push_back(form.shown(static_cast<double>(computed) * scale.deviation + offset, units[i]));
+        lane.answer.push_back(form.distribution.is_of_counts()
+                                  ? shortest_near(lane.levels.back(), k_precision * lane.levels.back())
+                                  : form.shown(scaled_f32(computed, scale.deviation, offset), units[i]));
+      }
+      if (has_bounds)
+        lane.bounds = bounds_of(std::span(lane.levels).last(n), units, outputs.at("parameters"), b, inputs[b], levels);
+    }
+  }
+
+  // Runs the network on the last window of each lane.
+  TensorMap answers(std::span<Lane> lanes, std::int64_t rows) {
+    const std::size_t S = n_series(), B = rows;
     Tensor x(DType::f32, {window, rows, n_series()});
     CovariateBatch covariates(form.covariates, history() + horizon(), rows);
     const auto to = x.values<float>();
@@ -86,27 +128,31 @@ struct Forecaster::State {
         }
       if (n_columns() > 0) covariates.add(covariates_around(lanes[b]), static_cast<std::int64_t>(b));
     }
-    TensorMap given_inputs{{"x", std::move(x)}};
-    if (n_columns() > 0) given_inputs.emplace("covariates", covariates.take());
-    const TensorMap outputs = program(rows)->run(given_inputs);
-    const auto given = outputs.at("prediction").values<float>();
-    std::vector<double> base(H * S);
-    for (std::size_t b = 0; b < lanes.size(); ++b) {
-      Values& values = lanes[b].levels;
-      require_finite(k_forecaster, inputs[b], given.subspan(b * H * S, H * S));
-      for (std::size_t s = 0; s < S; ++s) {
-        std::vector<double> levels(H);
-        form.differencing.integrate(LevelsBefore{values, S, s, 0}, levels);
-        for (std::size_t h = 0; h < H; ++h) base[h * S + s] = levels[h];
+    TensorMap inputs{{"x", std::move(x)}};
+    if (n_columns() > 0) inputs.emplace("covariates", covariates.take());
+    return program(rows)->run(inputs);
+  }
+
+  // Returns the bounds [L,2,H,S] of the forecast of lane b [H,S]. parameters: [P,B,H,S]
+  Values bounds_of(std::span<const double> forecast, std::span<const double> units, const Tensor& parameters,
+                   std::size_t b, std::size_t input, std::span<const double> levels) const {
+    const std::size_t n = forecast.size(), P = form.distribution.n_parameters(), B = parameters.shape()[1];
+    std::vector<double> of_value(P);
+    Values bounds(2 * levels.size() * n);
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t p = 0; p < P; ++p) {
+        const auto& parameter = parameters.values<float>()[(p * B + b) * n + i];
+        require_finite(k_forecaster, input, {&parameter, 1});
+        of_value[p] = parameter;
       }
-      for (std::size_t i = 0; i < H * S; ++i) {
-        const ZScore& scale = scales[i % S].ahead[i / S];
-        const float computed = given[b * H * S + i];
-        const double least = form.is_non_negative ? 0 : -std::numeric_limits<double>::infinity();
-        values.push_back(std::max(static_cast<double>(computed) * scale.deviation + scale.mean + base[i], least));
-        lanes[b].answer.push_back(std::max(scaled_f32(computed, scale.deviation, scale.mean + base[i]), least));
+      for (std::size_t k = 0; k < 2 * levels.size(); ++k) {
+        const double tail = (1 - levels[k / 2]) / 2;
+        const double bound =
+            form.distribution.quantile(k % 2 == 0 ? tail : 1 - tail, forecast[i], units[i], of_value);
+        bounds[k * n + i] = form.is_non_negative ? std::max(bound, 0.0) : bound;
       }
     }
+    return bounds;
   }
 
   // The covariates of the next window and of the horizon behind it. A last horizon may reach beyond the wanted steps;
@@ -183,6 +229,32 @@ struct Forecaster::State {
     return std::move(piece.levels);
   }
 
+  // Returns forecasts [steps,S]; or, with levels, the bounds [L,2,H,S] of the first horizon.
+  std::vector<Values> forecasts(std::span<const Values> histories, std::int64_t steps,
+                                std::span<const Values> covariates, std::span<const double> levels) {
+    const std::int64_t S = n_series();
+    const std::size_t wanted = steps * S;
+    std::vector<Values> results(histories.size());
+    std::vector<Lane> starts;
+    std::vector<std::size_t> all(histories.size());
+    for (std::size_t i = 0; i < histories.size(); ++i) {
+      Values rows = last_rows(histories[i], i);
+      starts.push_back({std::move(rows), last_covariates(covariates, i, std::ssize(histories[i]) / S, steps), {}});
+      all[i] = i;
+    }
+    for_each_batch(all, prediction_rows(window * (S + n_columns()), std::int64_t{1} << 20),
+                   [&](std::span<const std::size_t> part, std::int64_t B) {
+                     std::vector<Lane> lanes;
+                     for (const std::size_t i : part) lanes.push_back(std::move(starts[i]));
+                     while (lanes[0].answer.size() < wanted) extend(lanes, B, part, levels);
+                     for (std::size_t b = 0; b < part.size(); ++b) {
+                       lanes[b].answer.resize(wanted);
+                       results[part[b]] = std::move(levels.empty() ? lanes[b].answer : lanes[b].bounds);
+                     }
+                   });
+    return results;
+  }
+
   BackendHandle backend;
   RecurrentModelOptions model;
   std::vector<SeriesScales> scales;
@@ -207,31 +279,23 @@ std::vector<std::string> Forecaster::covariates() const { return state_->form.co
 
 std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps,
                                                     std::span<const Values> covariates) {
-  State& s = *state_;
   if (steps < 0 || steps > k_most_steps)
     throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
-  const std::int64_t n_steps = steps > 0 ? steps : s.horizon(), S = s.n_series();
-  const std::size_t wanted = n_steps * S;
-  std::vector<Values> results(histories.size());
-  std::vector<State::Lane> starts;
-  std::vector<std::size_t> all(histories.size());
-  for (std::size_t i = 0; i < histories.size(); ++i) {
-    Values levels = s.last_rows(histories[i], i);
-    starts.push_back({std::move(levels), s.last_covariates(covariates, i, std::ssize(histories[i]) / S, n_steps), {}});
-    all[i] = i;
-  }
-  for_each_batch(all, prediction_rows(s.window * (S + s.n_columns()), std::int64_t{1} << 20),
-                 [&](std::span<const std::size_t> part, std::int64_t B) {
-                   std::vector<State::Lane> lanes;
-                   for (const std::size_t i : part) lanes.push_back(std::move(starts[i]));
-                   while (lanes[0].answer.size() < wanted) s.extend(lanes, B, part);
-                   for (std::size_t b = 0; b < part.size(); ++b) {
-                     lanes[b].answer.resize(wanted);
-                     results[part[b]] = std::move(lanes[b].answer);
-                   }
-                 });
-  return results;
+  return state_->forecasts(histories, steps > 0 ? steps : state_->horizon(), covariates, {});
+}
+
+bool Forecaster::has_distribution() const { return !state_->form.distribution.empty(); }
+
+std::vector<Forecaster::Values> Forecaster::bounds(std::span<const Values> histories, std::span<const double> levels,
+                                                   std::span<const Values> covariates) {
+  if (!has_distribution())
+    throw Error(ErrorKind::usage, k_forecaster, "the model has no distribution",
+                "Train with model.distribution, or use ForecastIntervals");
+  for (const double level : levels)
+    if (!(level > 0 && level < 1))
+      throw Error(ErrorKind::usage, k_forecaster, "levels must be between 0 and 1; got " + exact_text(level));
+  return state_->forecasts(histories, state_->horizon(), covariates, levels);
 }
 
 namespace {

@@ -80,14 +80,30 @@ class Decision {
     decide_horizon();
     split();
     choose();
-    recipe_.shape.form.is_non_negative =
-        o_.non_negative == "yes" || (o_.non_negative == "auto" && are_counts(rows_, recipe_.splits));
-    if (recipe_.shape.form.is_non_negative && o_.non_negative == "auto")
-      note("the values are counts: forecasts below 0 are raised to 0 (data.non_negative)");
+    decide_distribution();
     return std::move(recipe_);
   }
 
  private:
+  void decide_distribution() {
+    ForecastForm& form = recipe_.shape.form;
+    form.distribution = Distribution(o_.distribution);
+    const bool is_of_counts = form.distribution.is_of_counts();
+    const bool are_all = (o_.non_negative == "auto" || is_of_counts) && are_counts(rows_, recipe_.splits);
+    form.is_non_negative = o_.non_negative == "yes" || (o_.non_negative == "auto" && are_all);
+    const auto refuse = [&](const std::string& what, const std::string& advice) {
+      throw Error(ErrorKind::usage, rows_.reader().name(),
+                  "model.distribution = " + in_quotes(o_.distribution) + " is for counts, " + what, advice);
+    };
+    if (is_of_counts && !are_all)
+      refuse("and some values are no whole numbers from 0 on", "Use student_t or quantiles");
+    if (is_of_counts && !form.is_non_negative)
+      refuse("which are never below 0", "Leave data.non_negative = \"no\" out");
+    if (form.is_non_negative && o_.non_negative == "auto")
+      note(is_of_counts ? "the values are counts"
+                        : "the values are counts: forecasts below 0 are raised to 0 (data.non_negative)");
+  }
+
   void note(const std::string& text) { recipe_.notes.push_back(rows_.reader().name() + ": " + text); }
 
   // Splits by the horizon, and determines the rows that a segment usually has for training and validation.

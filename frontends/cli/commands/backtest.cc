@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/predict/forecast_file.h"
 #include "frontends/cli/predict/scores.h"
 #include "frontends/cli/report/chart.h"
 #include "frontends/cli/run/baseline_comparison.h"
@@ -34,6 +35,7 @@ namespace {
 struct BacktestArguments : ConfigArguments {
   std::int64_t folds = 5;
   bool refit = true;
+  std::vector<std::string> levels;  // of intervals, in percent
   std::string forecasts, svg;
   bool json = false;
 };
@@ -45,12 +47,14 @@ void add_options(CLI::App& app, BacktestArguments& o) {
               {1, 10000, 5});
   add_flag(app, "--refit,!--no-refit", o.refit,
            "Train anew on the rows before each fold (default), or once on the rows before the test set.");
+  add_texts(app, "--level", o.levels, "PERCENT",
+            "Score prediction intervals too, such as 80,95: their coverage and width, and CRPS.", "the forecast alone");
   add_seed(app, o);
   add_set(app, o);
   group(app, "Output");
   add_text(app, "--forecasts", o.forecasts, "FILE",
            "Write every forecast to this CSV file, a row for each step ahead: the fold, where it starts, the date, the "
-           "value, the forecast and those of the baselines.");
+           "value, the forecast, its intervals, and the forecasts of the baselines.");
   add_text(app, "--svg", o.svg, "FILE", "Draw the errors by step ahead and by fold to this SVG file.");
   add_json(app, o.json);
   add_config_device(app, o);
@@ -62,33 +66,37 @@ void add_options(CLI::App& app, BacktestArguments& o) {
 // The errors of the model, then of each baseline, over the forecasts of a fold, a distance or a series.
 struct Scores {
   std::string name;
+  IntervalScores intervals;
   std::vector<ForecastErrors> errors = {};
 
   void add(const PastForecast& f) {
+    intervals.add(f);
     errors.resize(1 + f.baselines.size());
     if (std::isnan(f.value)) return;
-    errors[0].add(f.forecast - f.value, f.unit);
-    for (std::size_t b = 0; b < f.baselines.size(); ++b) errors[b + 1].add(f.baselines[b] - f.value, f.unit);
+    errors[0].add(f.forecast, f.value, f.unit);
+    for (std::size_t b = 0; b < f.baselines.size(); ++b) errors[b + 1].add(f.baselines[b], f.value, f.unit);
   }
   Metrics metrics(std::size_t method) const {
     Metrics values;
     errors[method].put(values, "");
+    if (method == 0) intervals.put(values);
     return values;
   }
 };
 
 class BacktestScores {
  public:
-  explicit BacktestScores(std::vector<std::string> baselines) : baselines_(std::move(baselines)) {}
+  BacktestScores(std::vector<std::string> baselines, std::span<const double> levels)
+      : baselines_(std::move(baselines)), none_(levels), all_{"", none_} {}
 
   void add(std::int64_t fold, const PastForecast& f) {
     all_.add(f);
-    if (std::ssize(folds_) < fold) folds_.push_back({fmt::format("{}: after {}", fold, f.origin)});
+    if (std::ssize(folds_) < fold) folds_.push_back({fmt::format("{}: after {}", fold, f.origin), none_});
     folds_.back().add(f);
-    if (std::ssize(ahead_) < f.ahead) ahead_.push_back({fmt::format("{}", f.ahead)});
+    if (std::ssize(ahead_) < f.ahead) ahead_.push_back({fmt::format("{}", f.ahead), none_});
     ahead_[f.ahead - 1].add(f);
     const auto [place, is_new] = places_.emplace(f.series, series_.size());
-    if (is_new) series_.push_back({f.series});
+    if (is_new) series_.push_back({f.series, none_});
     series_[place->second].add(f);
   }
 
@@ -155,6 +163,7 @@ class BacktestScores {
   }
 
   std::vector<std::string> baselines_;
+  IntervalScores none_;  // of no forecasts
   Scores all_;
   std::vector<Scores> folds_, ahead_, series_;
   std::map<std::string, std::size_t> places_;  // in series_
@@ -171,9 +180,11 @@ int execute(const BacktestArguments& options) {
   for (const std::string& note : task->notes()) print_progress("data: " + without_folder(note));
   for (const std::string& warning : data_warnings(*task, config)) print_line("warning: " + warning);
   const std::vector<std::string> baselines = BaselineForecaster::names(*task);
-  ForecastFile file(options.forecasts, {"fold"}, baselines);
+  const std::vector<double> levels = shares_of(options.levels);
+  ForecastFile file(options.forecasts, {{"fold"}, options.levels, baselines});
   catch_stop_signals();
   BacktestOptions how{.folds = options.folds, .refit = options.refit, .training = trainer_options(config)};
+  if (!levels.empty()) how.levels = IntervalScores::levels(levels);
   how.stop = [] { return stop_signal() != 0; };
   const auto say = [&](std::int64_t fold, std::int64_t update) {
     const std::string of = options.refit ? fmt::format("training for fold {} of {}", fold, options.folds) : "training";
@@ -182,9 +193,10 @@ int execute(const BacktestArguments& options) {
   how.report = [&](std::int64_t fold, const Progress& p) { say(fold, p.update); };
   how.training.warn = [](const std::string& text) { print_line("warning: " + text); };
   say(1, 0);
-  BacktestScores scores(baselines);
-  unroll::backtest(task, *backend, how, [&](std::int64_t fold, const PastForecast& f) {
+  BacktestScores scores(baselines, levels);
+  unroll::backtest(task, *backend, how, [&](std::int64_t fold, PastForecast f) {
     scores.add(fold, f);
+    f.bounds.erase(f.bounds.begin(), f.bounds.end() - 2 * std::ssize(levels));
     file.add(f, {fmt::format("{}", fold)});
   });
   busy.finish();

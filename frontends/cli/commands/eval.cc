@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <optional>
 
 #include "core/data/text/entry_lines.h"
 #include "core/support/text/shell_word.h"
 #include "core/tasks/common/split_records.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/explain.h"
+#include "frontends/cli/predict/forecast_file.h"
 #include "frontends/cli/predict/pair_scores.h"
 #include "frontends/cli/predict/scores.h"
 #include "frontends/cli/predict/test_result.h"
@@ -31,7 +33,8 @@ struct EvalArguments : RunArguments, OutputArguments {
   std::string split = "test";
   DecodeOptions decode;
   std::string svg;
-  std::string forecasts;  // file for every forecast of the split
+  std::string forecasts;            // file for every forecast of the split
+  std::vector<std::string> levels;  // of intervals, in percent
 };
 
 void add_options(CLI::App& app, EvalArguments& o) {
@@ -39,6 +42,9 @@ void add_options(CLI::App& app, EvalArguments& o) {
   group(app, "Data");
   add_choice(app, "--split", o.split, "Part of the data to evaluate.", {"train", "validation", "test"});
   add_decoding(app, o.decode);
+  add_texts(app, "--level", o.levels, "PERCENT",
+            "Score the prediction intervals of a forecast, such as 80,95: their coverage and width, and CRPS.",
+            "the forecast alone");
   group(app, "Output");
   add_text(app, "--svg", o.svg, "FILE", "Draw forecasts, the confusion matrix or attention maps to this SVG file.");
   add_text(app, "--forecasts", o.forecasts, "FILE",
@@ -109,12 +115,27 @@ struct Evaluated {
   bool is_finite() const { return std::isfinite(result.loss); }
 };
 
-// Writes a row for each value of each forecast of the split.
-void write_forecasts(const RunFolder& run, const Task& task, Backend& backend, Split split, const std::string& path) {
+// Writes a row for each value of each forecast of the split, and scores the intervals.
+void see_forecasts(const EvalArguments& options, const RunFolder& run, const Task& task, Backend& backend,
+                   Metrics& metrics) {
+  const std::vector<double> levels = shares_of(options.levels);
   Forecaster forecaster(run.model.metadata, run.model.tensors, backend);
-  ForecastFile file(path, {}, {});
-  for_each_forecast(task, split, forecaster, [&](const PastForecast& f) { file.add(f); });
+  std::optional<ForecastIntervals> intervals;
+  if (!levels.empty()) {
+    intervals.emplace(task, forecaster, IntervalScores::levels(levels));
+    print_interval_notes(*intervals, options.levels, forecaster.has_distribution());
+  }
+  IntervalScores scores(levels);
+  ForecastFile file(options.forecasts, {.levels = options.levels});
+  for_each_forecast(task, split_of(options.split), forecaster,
+                    [&](PastForecast f) {
+                      if (intervals) scores.add(f);
+                      f.bounds.erase(f.bounds.begin(), f.bounds.end() - 2 * std::ssize(levels));
+                      file.add(f);
+                    },
+                    {}, intervals ? &*intervals : nullptr);
   file.finish();
+  scores.put(metrics);
 }
 
 Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const std::shared_ptr<const Task>& task,
@@ -131,8 +152,9 @@ Evaluated evaluate_run(const EvalArguments& options, const RunFolder& run, const
   if (const auto* pairs = dynamic_cast<const PairTask*>(task.get()))
     e.intervals = add_text_scores(pair_scores(*pairs, run, backend, split, options.decode), e.result.metrics,
                                   e.baselines);
-  if (!options.svg.empty() || !options.forecasts.empty()) busy.say("predicting examples");
-  if (!options.forecasts.empty()) write_forecasts(run, *task, backend, split, options.forecasts);
+  const bool sees_forecasts = !options.forecasts.empty() || !options.levels.empty();
+  if (!options.svg.empty() || sees_forecasts) busy.say("predicting examples");
+  if (sees_forecasts) see_forecasts(options, run, *task, backend, e.result.metrics);
   if (!options.svg.empty()) draw_examples(run, *task, backend, split, options.svg);
   return e;
 }

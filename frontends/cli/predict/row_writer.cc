@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -111,6 +112,16 @@ std::string quoted_cell(std::string_view cell, char separator) {
 }
 
 std::string number_cell(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : ""; }
+
+std::string value_cell(double value) {
+  if (!std::isfinite(value)) return {};
+  const double size = std::fabs(value);
+  const bool is_usual = size == 0 || (size >= 1e-5 && size < 1e16);  // 1000000 instead of 1e+06
+  char text[64];
+  const auto end = is_usual ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr
+                            : std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
 
 nlohmann::ordered_json json_number(double value) {
   if (!std::isfinite(value)) return nullptr;

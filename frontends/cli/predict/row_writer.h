@@ -50,6 +50,8 @@ RowFormat row_format(const std::string& word, const std::string& output, RowForm
 std::string quoted_cell(std::string_view cell, char separator);
 // Six significant digits: a probability, a log probability. "" if the value is not finite.
 std::string number_cell(double value);
+// Returns a predicted number with the fewest digits that read back exactly. Empty if it is not finite.
+std::string value_cell(double value);
 nlohmann::ordered_json json_number(double value);  // null if the value is not finite
 
 class RowWriter {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <optional>
 
 #include "core/support/text/counted.h"
 #include "frontends/cli/predict/answers.h"
+#include "frontends/cli/predict/forecast_file.h"
 #include "frontends/cli/predict/line_reader.h"
 #include "frontends/cli/report/pictures.h"
 #include "frontends/cli/tasks/sample_data.h"
@@ -49,17 +49,26 @@ struct ForecastSource {
   std::int64_t horizon, history;
   using Rows = std::span<const Forecaster::Values>;
   std::function<std::vector<Forecaster::Values>(Rows histories, std::int64_t steps, Rows covariates)> predict;
-  std::function<ForecastIntervals(const Task&)> intervals;
+  std::function<ForecastIntervals(const Task&, std::vector<double> levels)> intervals;
+  std::function<std::vector<Forecaster::Values>(Rows histories, std::span<const double> levels, Rows covariates)>
+      bounds;  // as Forecaster::bounds; empty without a distribution
 };
 
 template <class Method>
 ForecastSource source_of(const std::shared_ptr<Method>& method) {
-  return {method->horizon(), method->history(),
-          [=](ForecastSource::Rows histories, std::int64_t steps, ForecastSource::Rows covariates) {
-            if constexpr (std::is_same_v<Method, Forecaster>) return method->predict(histories, steps, covariates);
-            else return method->predict(histories, steps);
-          },
-          [=](const Task& task) { return ForecastIntervals(task, *method); }};
+  ForecastSource source{method->horizon(), method->history(), {}, {}, {}};
+  source.predict = [=](ForecastSource::Rows histories, std::int64_t steps, ForecastSource::Rows covariates) {
+    if constexpr (std::is_same_v<Method, Forecaster>) return method->predict(histories, steps, covariates);
+    else return method->predict(histories, steps);
+  };
+  source.intervals = [=](const Task& task, std::vector<double> levels) {
+    return ForecastIntervals(task, *method, std::move(levels));
+  };
+  if constexpr (std::is_same_v<Method, Forecaster>)
+    if (method->has_distribution())
+      source.bounds = [=](ForecastSource::Rows histories, std::span<const double> levels,
+                          ForecastSource::Rows covariates) { return method->bounds(histories, levels, covariates); };
+  return source;
 }
 
 std::shared_ptr<const Task> task_of(const RunFolder& run) {
@@ -71,62 +80,51 @@ ForecastSource source_of(const RunFolder& run, Backend& backend, const std::stri
   return source_of(std::make_shared<Forecaster>(run.model.metadata, run.model.tensors, backend));
 }
 
-// The intervals of --level: around each value the errors on the validation set of its run.
+// The intervals of --level, by the errors on the validation set of the run and the distribution of the model.
 class PredictionIntervals {
  public:
   PredictionIntervals(const RunFolder& run, const ForecastSource& source, const PredictArguments& options,
                       std::int64_t steps)
       : horizon_(source.horizon) {
-    for (const std::string& text : options.levels) levels_.push_back({text, level_of(text)});
-    if (levels_.empty()) return;
+    if (options.levels.empty()) return;
+    const std::vector<double> shares = shares_of(options.levels);
+    levels_ = options.levels;
     if (steps > horizon_)
       throw Error(ErrorKind::usage, "--level",
                   fmt::format("intervals are known for the {} that the model forecasts; --horizon is {}",
                               counted(horizon_, "step"), steps),
                   "Leave --horizon out, or train with a larger data.horizon");
-    found_.emplace(source.intervals(*task_of(run)));
-    for (const Level& level : levels_)
-      if (found_->n_errors() < found_->least_errors(level.share))
-        print_line(fmt::format("note: no interval at {} %: the validation set has {}, and {} are needed", level.text,
-                               counted(found_->n_errors(), "window"), found_->least_errors(level.share)));
+    found_.emplace(source.intervals(*task_of(run), shares));
+    print_interval_notes(*found_, levels_, static_cast<bool>(source.bounds));
   }
 
   void add_columns(std::vector<std::string>& columns, const std::string& series) const {
-    for (const Level& level : levels_)
-      for (const char* side : {"lo", "hi"}) columns.push_back(fmt::format("{}-{}-{}", series, side, level.text));
+    for (const std::string& level : levels_)
+      for (const char* side : {"lo", "hi"}) columns.push_back(fmt::format("{}-{}-{}", series, side, level));
   }
+  std::span<const double> levels() const { return found_ ? found_->levels() : std::span<const double>(); }
   // Bounds of the forecast `values` [steps, S] after `history` [rows, S], by level. NaN without enough errors.
   std::vector<ForecastBounds> bounds_of(std::span<const double> values, std::span<const double> history,
-                                        std::size_t n_series) const {
+                                        std::span<const double> of_model) const {
     std::vector<ForecastBounds> all;
-    for (const Level& level : levels_) {
-      ForecastBounds& bounds = all.emplace_back(ForecastBounds{level.text + " %", {}, {}});
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto [low, high] = found_->bounds(values[i], level.share, static_cast<std::int64_t>(i / n_series),
-                                                i % n_series, history);
-        bounds.low.push_back(low);
-        bounds.high.push_back(high);
-      }
+    if (levels_.empty()) return all;
+    const std::vector<double> bounds = found_->bounds(values, history, of_model);
+    const std::ptrdiff_t n = std::ssize(values);
+    for (auto low = bounds.begin(); const std::string& level : levels_) {
+      all.push_back({level + " %", {low, low + n}, {low + n, low + 2 * n}});
+      low += 2 * n;
     }
     return all;
   }
 
  private:
-  struct Level {
-    std::string text;
-    double share;
-  };
-  static double level_of(const std::string& text) {
-    double percent = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-    if (error == std::errc() && stop == text.data() + text.size() && percent > 0 && percent < 100) return percent / 100;
-    throw Error(ErrorKind::usage, "--level", fmt::format("must be percentages between 0 and 100; got '{}'", text),
-                "Write for example --level 80,95");
-  }
-
   std::int64_t horizon_;
-  std::vector<Level> levels_;
+  std::vector<std::string> levels_;
   std::optional<ForecastIntervals> found_;
+};
+
+struct Forecasted {
+  Forecaster::Values values, bounds;  // as predict and bounds of ForecastSource
 };
 
 // Writes the forecasts of a file: a row for each step after the end of each id's series.
@@ -144,7 +142,7 @@ class ForecastRows {
   }
 
   // Without values if the model's output is not finite.
-  void write(const SeriesEnd& end, const Result<Forecaster::Values>& found, std::span<const ForecastBounds> bounds) {
+  void write(const SeriesEnd& end, const Result<Forecasted>& found, std::span<const ForecastBounds> bounds) {
     const std::size_t S = ends_.columns().size();
     for (std::size_t i = 0; i < end.next.size(); ++i) {
       std::vector<std::string> cells;
@@ -155,7 +153,7 @@ class ForecastRows {
       const std::size_t n_names = cells.size();
       for (std::size_t s = 0; s < S && found; ++s) {
         const std::size_t k = i * S + s;
-        cells.push_back(value_cell((*found)[k]));
+        cells.push_back(value_cell(found->values[k]));
         for (const ForecastBounds& of_level : bounds)
           for (const double bound : {of_level.low[k], of_level.high[k]})
             cells.push_back(std::isnan(bound) ? "" : value_cell(bound));
@@ -176,19 +174,21 @@ class ForecastRows {
 };
 
 // Forecasts several histories. If the output for one is not finite, the others still have theirs.
-std::vector<Result<Forecaster::Values>> forecasts_of(const ForecastSource& source,
-                                                     std::span<const Forecaster::Values> histories,
-                                                     std::span<const Forecaster::Values> covariates,
-                                                     std::int64_t steps) {
-  std::vector<Result<Forecaster::Values>> all;
-  Result<std::vector<Forecaster::Values>> found =
-      attempt([&] { return source.predict(histories, steps, covariates); });
+std::vector<Result<Forecasted>> forecasts_of(const ForecastSource& source, ForecastSource::Rows histories,
+                                             ForecastSource::Rows covariates, std::int64_t steps,
+                                             std::span<const double> levels) {
+  const auto found = attempt([&] {
+    std::vector<Forecaster::Values> bounds(histories.size());
+    if (source.bounds && !levels.empty()) bounds = source.bounds(histories, levels, covariates);
+    return std::pair(source.predict(histories, steps, covariates), std::move(bounds));
+  });
   if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
+  std::vector<Result<Forecasted>> all;
   for (std::size_t i = 0; i < histories.size(); ++i) {
-    if (found) all.emplace_back(std::move((*found)[i]));
+    if (found) all.emplace_back(Forecasted{found->first[i], found->second[i]});
     else if (histories.size() == 1) all.emplace_back(found.error());
     else
-      all.push_back(std::move(forecasts_of(source, histories.subspan(i, 1), covariates.subspan(i, 1), steps)[0]));
+      all.push_back(forecasts_of(source, histories.subspan(i, 1), covariates.subspan(i, 1), steps, levels)[0]);
   }
   return all;
 }
@@ -220,14 +220,15 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
       histories.push_back(some.emplace_back(ends.at(i)).values);
       covariates.push_back(std::move(some.back().covariates));
     }
-    const std::vector<Result<Forecaster::Values>> found = forecasts_of(source, histories, covariates, steps);
+    const std::vector<Result<Forecasted>> found =
+        forecasts_of(source, histories, covariates, steps, intervals.levels());
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::vector<ForecastBounds> bounds;
-      if (found[i]) bounds = intervals.bounds_of(*found[i], some[i].values, ends.columns().size());
+      if (found[i]) bounds = intervals.bounds_of(found[i]->values, some[i].values, found[i]->bounds);
       rows.write(some[i], found[i], bounds);
       if (!found[i] && !answer.failure) answer.failure = found[i].error();
       if (!found[i] || options.svg.empty() || begin + i >= k_drawn) continue;
-      for (Panel& panel : end_panels(ends.columns(), some[i], *found[i], bounds))
+      for (Panel& panel : end_panels(ends.columns(), some[i], found[i]->values, bounds))
         answer.panels.push_back(std::move(panel));
     }
   }

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
-
 #include "core/data/file/gzip.h"
 #include "frontends/cli/terminal/report.h"
 #include "unroll/support/vfs.h"
@@ -26,37 +23,6 @@ SplitSource split_source(const Config& config, std::string_view key, const std::
   if (file->empty()) config.refuse(key, "no file", "Give a share, such as 0.1, or the name of a file");
   const std::string path = data_path(config, key, folder);
   return {data_file(config, path), path};
-}
-
-std::string value_cell(double value) {
-  if (!std::isfinite(value)) return {};
-  const double size = std::fabs(value);
-  const bool is_usual = size == 0 || (size >= 1e-5 && size < 1e16);  // 1000000 instead of 1e+06
-  char text[64];
-  const auto end = is_usual ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr
-                            : std::to_chars(text, text + sizeof text, value).ptr;
-  return {text, end};
-}
-
-ForecastFile::ForecastFile(const std::string& path, std::vector<std::string> first,
-                           std::span<const std::string> baselines) {
-  if (path.empty()) return;
-  file_.emplace(path);
-  first.insert(first.end(), {"series", "origin", "at", "ahead", "value", "forecast"});
-  first.insert(first.end(), baselines.begin(), baselines.end());
-  RowWriter(RowFormat::csv, *file_).row(first);
-}
-
-void ForecastFile::add(const PastForecast& f, std::vector<std::string> first) {
-  if (!file_) return;
-  first.insert(first.end(), {f.series, f.origin, f.at, fmt::format("{}", f.ahead), value_cell(f.value),
-                             value_cell(f.forecast)});
-  for (const double forecast : f.baselines) first.push_back(value_cell(forecast));
-  RowWriter(RowFormat::csv, *file_).row(first);
-}
-
-void ForecastFile::finish() {
-  if (file_) file_->finish();
 }
 
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines) {

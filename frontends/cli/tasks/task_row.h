@@ -14,7 +14,6 @@
 #include "frontends/cli/predict/answers.h"
 #include "frontends/config/run/job.h"
 #include "frontends/config/task_kinds.h"
-#include "unroll/tasks/backtest.h"
 
 namespace unroll::cli {
 
@@ -37,8 +36,6 @@ TaskOptions task_options(const Config& config, const std::string& folder) {
 
 // Returns columns for the `top_k` best labels: "label", "probability", "label_2", "probability_2", ...
 std::vector<std::string> ranking_columns(std::int64_t top_k);
-// Returns a predicted number with the fewest digits that read back exactly. Empty if it is not finite.
-std::string value_cell(double value);
 std::vector<std::string> texts_of(const std::vector<InputLine>& lines);  // empty for a line with an error
 // "words", "characters"; empty for subwords or bytes, which are never unknown.
 std::string unit_of_tokens(const RunFolder& run);
@@ -48,18 +45,6 @@ void put_json(RowWriter::Json object, const InputLine& line, RowWriter& writer);
 // "probability" and, if top_k exceeds 1, the list "top". A row of a table begins with the cells `first`.
 void put_labels(RowWriter::Json object, const std::vector<ScoredLabel>& labels, std::int64_t top_k,
                 const InputLine& line, RowWriter& writer, std::vector<std::string> first = {});
-
-// A CSV file with a row for each value of each forecast.
-class ForecastFile {
- public:
-  // The columns `first` precede those of a forecast, and columns of baselines follow. An empty path: no file.
-  ForecastFile(const std::string& path, std::vector<std::string> first, std::span<const std::string> baselines);
-  void add(const PastForecast& forecast, std::vector<std::string> first = {});
-  void finish();
-
- private:
-  std::optional<OutputFile> file_;
-};
 
 // For models that read a line of text each. Their results count tokens and unknown ones.
 template <class Model>

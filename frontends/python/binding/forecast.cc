@@ -27,19 +27,16 @@ struct ForecastTable {
   std::int64_t width = 0;
 };
 
-void add_rows(const SeriesEnd& end, const Forecaster::Values& forecast, const ForecastIntervals* intervals,
-              std::span<const double> levels, ForecastTable& table) {
+// bounds: [L,2,H,S]
+void add_rows(const SeriesEnd& end, const Forecaster::Values& forecast, std::span<const double> bounds,
+              ForecastTable& table) {
   const std::size_t S = table.series.size();
   for (std::size_t i = 0; i < end.next.size(); ++i) {
     table.ids.push_back(end.id);
     table.dates.push_back(end.next[i]);
     for (std::size_t s = 0; s < S; ++s) {
-      const double value = forecast[i * S + s];
-      table.values.push_back(value);
-      for (const double level : levels) {
-        const auto [low, high] = intervals->bounds(value, level, static_cast<std::int64_t>(i), s, end.values);
-        table.values.insert(table.values.end(), {low, high});
-      }
+      table.values.push_back(forecast[i * S + s]);
+      for (std::size_t at = i * S + s; at < bounds.size(); at += forecast.size()) table.values.push_back(bounds[at]);
     }
   }
 }
@@ -53,10 +50,11 @@ ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>
   const Metadata metadata = parts.task->metadata();
   Forecaster forecaster(metadata, trainer.parameters(), *parts.backend);
   std::optional<ForecastIntervals> intervals;
-  if (!levels.empty()) intervals.emplace(*parts.task, forecaster);
+  if (!levels.empty()) intervals.emplace(*parts.task, forecaster, levels);
   for (const double level : levels)
     if (intervals->n_errors() < ForecastIntervals::least_errors(level))
-      listener.warn("no interval at " + short_text(100 * level, 6) + " %: the validation set has " +
+      listener.warn((forecaster.has_distribution() ? "uncalibrated interval at " : "no interval at ") +
+                    short_text(100 * level, 6) + " %: the validation set has " +
                     counted(intervals->n_errors(), "window") + ", and " +
                     std::to_string(ForecastIntervals::least_errors(level)) +
                     " are needed. Raise data.validation or lower the horizon");
@@ -72,8 +70,12 @@ ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>
       covariates.push_back(std::move(some.back().covariates));
     }
     const std::vector<Forecaster::Values> forecasts = forecaster.predict(histories, 0, covariates);
-    for (std::size_t i = 0; i < some.size(); ++i)
-      add_rows(some[i], forecasts[i], intervals ? &*intervals : nullptr, levels, table);
+    std::vector<Forecaster::Values> bounds(some.size());
+    if (intervals && forecaster.has_distribution()) bounds = forecaster.bounds(histories, levels, covariates);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (intervals) bounds[i] = intervals->bounds(forecasts[i], some[i].values, bounds[i]);
+      add_rows(some[i], forecasts[i], bounds[i], table);
+    }
   }
   return table;
 }

@@ -22,6 +22,7 @@ namespace unroll {
 // Metadata: window, horizon, period, series (number of columns)
 //   difference                     the lags: "0" (none), "1", "1,12"
 //   non_negative                   "1": forecasts are at least 0
+//   distribution                   only with model.distribution: its name
 //   scale                          series or window; autoregression: values that the linear part reads, 0: none
 //   column, series.1.column, ...   the columns
 //   scaler.mean, scaler.deviation, series.1.scaler.mean, ...   standardization; scaler.H of horizon H
@@ -90,6 +91,10 @@ struct ForecastOptions {
   // Adds to the network's forecast a linear one of each series from its own window (the autoregressive component of
   // LSTNet, Lai et al. 2018, section 3.6). It starts at the least-squares solution, and the network's part at zero.
   bool autoregression = true;
+  // The distribution of each value. It is trained by its likelihood (Salinas et al. 2020, DeepAR), or by the losses of
+  // the quantiles at 2.5, 5, 10, 25, 50, 75, 90, 95 and 97.5 % (Wen et al. 2017, MQ-RNN). A forecast is its mean, with
+  // quantiles its median. none: the loss is the error of the forecast.
+  std::string distribution = "none";
   std::int64_t batch = 32;
   SplitSource validation = 0.1;    // shares of the series, in time order: train, validation, test
   SplitSource test = 0.2;          // a separate file is a separate series with the same columns
@@ -160,6 +165,10 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
     option<&ForecastOptions::autoregression>(
         {"model.autoregression", any_value,
          "add a linear forecast of each series from its own window, which starts at the least-squares solution"}),
+    option<&ForecastOptions::distribution>(
+        {"model.distribution", one_of("none|quantiles|normal|student_t|normal_mixture|negative_binomial"),
+         "train the distribution of each value, for intervals: quantiles, a likelihood, or negative_binomial for "
+         "counts; none: train the forecast alone"}),
     option<&ForecastOptions::validation>(keys::validation),
     option<&ForecastOptions::test>(keys::test),
     option<&ForecastOptions::batch>(keys::batch),
@@ -187,6 +196,11 @@ class UNROLL_API Forecaster {
   // one is the number of categories. Throws Error(usage) on fewer rows.
   std::vector<Values> predict(std::span<const Values> histories, std::int64_t steps = 0,
                               std::span<const Values> covariates = {});
+  bool has_distribution() const;
+  // The bounds of central intervals at the levels, between 0 and 1, by the distribution of the model, for each history:
+  // [L,2,H,S], the lower bounds of a level and then the upper ones. Throws Error(usage) without a distribution.
+  std::vector<Values> bounds(std::span<const Values> histories, std::span<const double> levels,
+                             std::span<const Values> covariates = {});
 
  private:
   struct State;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/common/pooling.h"
@@ -45,6 +46,7 @@ void put_form(Metadata& m, const ForecastForm& form) {
   m["scale"] = form.by_window ? "window" : "series";
   m["autoregression"] = std::to_string(form.regressed);
   if (form.is_non_negative) m["non_negative"] = "1";
+  if (!form.distribution.empty()) m["distribution"] = form.distribution.family();
   form.covariates.put(m);
 }
 
@@ -59,11 +61,21 @@ ForecastForm get_form(const Metadata& m) {
   form.is_common = m.contains("id");
   form.is_non_negative = m.contains("non_negative");
   form.covariates = Covariates(m);
+  if (m.contains("distribution")) form.distribution = Distribution(get_text(m, "distribution"));
   if (m.contains("autoregression")) form.regressed = get_integer(m, "autoregression");
   if (form.regressed < 0 || form.regressed > k_most_back)
     throw Error(ErrorKind::input_file, "model",
                 "metadata 'autoregression' must be between 0 and " + std::to_string(k_most_back));
   return form;
+}
+
+Value ForecastForm::shown(Value level, Value unit) const {
+  if (distribution.is_of_counts()) return positive_amount(level, unit);
+  return is_non_negative ? relu(level) : level;
+}
+double ForecastForm::shown(double level, double unit) const {
+  if (distribution.is_of_counts()) return positive_amount(level, unit);
+  return is_non_negative ? std::max(level, 0.0) : level;
 }
 
 Value linear_forecast(const Scope& scope, Value window, std::int64_t regressed, std::int64_t horizon,
@@ -79,6 +91,20 @@ Value linear_forecast(const Scope& scope, Value window, std::int64_t regressed, 
   return transpose(matmul(read, weight) + bias, {1, 2, 0});
 }
 
+DistributionLayer distribution_layer(const Scope& scope, const Distribution& distribution, const Shape& values,
+                                     std::int64_t width, const LinearStart* start) {
+  const std::int64_t P = distribution.n_parameters(), H = values[0], S = values[1];
+  Tensor first(DType::f32, {P, H, S});
+  for (std::int64_t s = 0; s < S; ++s)
+    for (std::int64_t h = 0; h < H; ++h) {
+      const std::vector<double> raw = distribution.start(start ? start->deviation.at(s * H + h) : 1);
+      for (std::int64_t p = 0; p < P; ++p) first.set((p * H + h) * S + s, raw[p]);
+    }
+  Scope own = scope.child("distribution");
+  return {own.parameter("weight", {P * H * S, width}, Initializer::zeros()),
+          own.parameter("bias", {P, H, S}, Initializer::given(std::move(first)))};
+}
+
 namespace {
 
 // The parts of a forecasting network. Beside a linear part its answers start at zero.
@@ -88,28 +114,42 @@ class ForecastNetwork {
                   const LinearStart* start)
       : scope_(scope), model_(model), form_(form), horizon_(horizon), start_(start) {}
 
-  // x [W,B,S], standardized -> [B,H,S]
-  Value answers(Value x, const CovariateValues& v) const {
+  // x [W,B,S], standardized; all in units of the window
+  ForecastAnswers answers(Value x, const CovariateValues& v) const {
     if (form_.regressed == 0) return network(x, v);
-    if (!v.changes) return network(x, v) + linear_forecast(scope_, x, form_.regressed, horizon_, start_);
+    if (!v.changes) return plus(network(x, v), linear_forecast(scope_, x, form_.regressed, horizon_, start_));
     const std::int64_t S = x.shape()[2], K = v.ahead.shape()[2];
     Scope own = scope_.child("covariates");
     const Value effect = own.parameter("weight", {horizon_, K, S},
                                        start_ ? Initializer::given(start_->effect) : Initializer::zeros());
     const Value rest = x - linear(v.changes, transpose(row(effect, 0), {1, 0}));
     const Value of_changes = transpose(matmul(transpose(v.changes_ahead, {1, 0, 2}), effect), {1, 0, 2});
-    return network(rest, v) + linear_forecast(scope_, rest, form_.regressed, horizon_, start_) + of_changes;
+    return plus(network(rest, v), linear_forecast(scope_, rest, form_.regressed, horizon_, start_) + of_changes);
   }
 
  private:
-  Value network(Value x, const CovariateValues& v) const {
-    const std::int64_t B = x.shape()[1], S = x.shape()[2], n = horizon_ * S;
-    if (!v.window && form_.regressed == 0)
-      return reshape(sequence_answers(scope_, x, model_, "final", n), {B, horizon_, S});
+  static ForecastAnswers plus(ForecastAnswers answers, Value y) {
+    answers.y = answers.y + y;
+    return answers;
+  }
+  ForecastAnswers network(Value x, const CovariateValues& v) const {
+    const std::int64_t B = x.shape()[1], S = x.shape()[2];
     const Value y = recurrent_model(scope_.child("recurrent"), v.window ? concat({x, v.window}, 2) : x, model_).y;
     const Value one = dropout_layer(scope_, pooled(scope_, y, "final", model_.bidirectional).output, model_.dropout);
-    const Value answers = reshape(output_layer(scope_.child("output"), one, n), {B, horizon_, S});
-    return v.ahead ? answers + decoded(one, v.ahead, S) : answers;
+    const Value answers = reshape(output_layer(scope_.child("output"), one, horizon_ * S), {B, horizon_, S});
+    return {v.ahead ? answers + decoded(one, v.ahead, S) : answers, {}, parameters(one, S)};
+  }
+  // The distribution begins as that of the linear part's errors.
+  std::vector<Value> parameters(Value state, std::int64_t S) const {
+    if (form_.distribution.empty()) return {};
+    const std::int64_t B = state.shape()[0], n = horizon_ * S;
+    const DistributionLayer layer =
+        distribution_layer(scope_, form_.distribution, {horizon_, S}, state.shape()[1], start_);
+    const Value answers = linear(state, layer.weight, reshape(layer.bias, {layer.bias.shape().elements()}));
+    std::vector<Value> raw;
+    for (std::int64_t p = 0; p < form_.distribution.n_parameters(); ++p)
+      raw.push_back(reshape(slice(answers, 1, p * n, n), {B, horizon_, S}));
+    return form_.distribution.parameters(raw);
   }
   Value output_layer(Scope last, Value x, std::int64_t n) const {
     const std::int64_t inputs = x.shape()[x.rank() - 1];
@@ -141,7 +181,7 @@ ForecastAnswers forecast_answers(Scope& scope, Value x, Value covariates, const 
   const ForecastNetwork network(scope, model, form, horizon, start);
   CovariateValues v;
   if (covariates) v = form.covariates.values(covariates, form.differencing, horizon);
-  if (!form.by_window) return {network.answers(x, v), {}};
+  if (!form.by_window) return network.answers(x, v);
   const bool has_level = form.differencing.empty();
   const Value middle = mean(x, 0, /*keepdims=*/true), centred = has_level ? x - middle : x;  // differences have none
   if (has_level && v.changes) {
@@ -151,8 +191,11 @@ ForecastAnswers forecast_answers(Scope& scope, Value x, Value covariates, const 
   }
   const Value least = scalar_like(x, form.least_scale() * form.least_scale());
   const Value unit = sqrt(mean(centred * centred, 0, /*keepdims=*/true) + least);
-  const Value by_window = reshape(unit, {B, 1, S}), scaled = network.answers(centred / unit, v) * by_window;
-  return {has_level ? scaled + reshape(middle, {B, 1, S}) : scaled, by_window};
+  ForecastAnswers answers = network.answers(centred / unit, v);
+  answers.unit = reshape(unit, {B, 1, S});
+  answers.y = answers.y * answers.unit;
+  if (has_level) answers.y = answers.y + reshape(middle, {B, 1, S});
+  return answers;
 }
 
 }  // namespace unroll
