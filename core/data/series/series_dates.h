@@ -54,8 +54,8 @@ class SeriesDates {
   std::int64_t n_missing() const { return dates().n_missing(); }
   Timestamp first() const { return dates().first(); }
   Timestamp last() const { return dates().last(); }
-  // Returns the number of the date in a row, from 0. Throws Error(input_file) if it is not a whole number of steps away.
-  // `least`: the number after that of the previous row, which decides where the clock shows a time twice.
+  // Returns the number of the date in a row, from 0. `least`: the number after that of the previous row, which decides
+  // where the clock shows a time twice. Throws Error(input_file) if it is not a whole number of steps away.
   std::int64_t number(const CsvReader& reader, std::span<const std::string> cells, const Line& line,
                       std::int64_t least) const;
   std::string text(std::int64_t number) const { return dates().text(at(number)); }
