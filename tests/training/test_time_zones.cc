@@ -237,6 +237,8 @@ TEST_CASE("times that the clock does not show, or shows twice, are named") {
   const Texts in_gap{"2021-03-28 00:00", "2021-03-28 01:00", "2021-03-28 02:00"};
   CHECK(contains(read(table(in_gap), zones.column("berlin")).error,
                  "line 4, column 1 ('date'): '2021-03-28 02:00' does not exist in " + zones.folder / "berlin"));
+  const Read second = read(table({"2021-03-28 01:30", "2021-03-28 02:00"}), zones.column("berlin"));
+  CHECK(contains(second.error, "'2021-03-28 02:00' does not exist"));
   const Read once = read(table({"2021-10-31 00:00", "2021-10-31 01:00", "2021-10-31 02:00", "2021-10-31 03:00"}),
                          zones.column("berlin"));
   CHECK(once.levels == std::vector<double>{1, 2, 3, 3, 4});

@@ -42,12 +42,13 @@ void choose_century(std::vector<DateSequence>& ways) {
 }
 
 // True if steps lead from one time of the clock to another rather than from moment to moment. Days and longer steps do,
-// and so do shorter ones that are even only on the clock, such as 0:00, 6:00, 12:00, 18:00.
+// and so do shorter ones that are even only on the clock, such as 0:00, 6:00, 12:00, 18:00, if it shows all of them.
 bool counts_on_clock(const DateSequence& on_clock, const DateSequence& in_utc) {
   const DateStep step = on_clock.step();
   const bool is_long = step.months > 0 || step.micros % k_day == 0 || step.slots > 0;
   const bool is_even = on_clock.is_even() || on_clock.size() == 1;
-  return on_clock.is_in_order() && (in_utc.is_even() ? is_long && is_even : is_long || is_even);
+  if (!on_clock.is_in_order()) return false;
+  return is_long ? is_even || !in_utc.is_even() : is_even && !in_utc.is_even() && !in_utc.misfit();
 }
 
 // Leaves one of the two ways of each format, in UTC and on the clock.
