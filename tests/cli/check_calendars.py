@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dates that `unroll predict` continues are those of Python's calendar. usage: check_calendars.py UNROLL
 
-10,000 random starts: each is a series of its own in a file in long format, with one model for each step.
+10,000 random starts: each is a series of its own in a file in long format, with one model for each step. 2,000 more
+are hours of 20 time zones, most of them near a change of the clock.
 """
 import calendar
+import collections
 import csv
 import datetime
 import io
+import pathlib
 import random
 import tempfile
+import zoneinfo
 
 from command import ok, run_checks
 
@@ -76,6 +80,27 @@ KINDS = {
 }
 
 
+ZONES = ["Europe/Berlin", "Europe/London", "Europe/Dublin", "Europe/Moscow", "America/New_York", "America/St_Johns",
+         "America/Sao_Paulo", "America/Santiago", "America/Havana", "America/Nuuk", "Africa/Cairo", "Africa/Casablanca",
+         "Asia/Tehran", "Asia/Kolkata", "Asia/Gaza", "Asia/Amman", "Australia/Sydney", "Australia/Lord_Howe",
+         "Pacific/Auckland", "Pacific/Apia"]
+FOLDER_OF_ZONES = pathlib.Path("/usr/share/zoneinfo")
+
+
+def hours_of(zone, n):
+    """hours from a random one on, in UTC; three of four are near a change of the clock, if the zone still has any"""
+    while True:
+        start = datetime.datetime(RANDOM.randrange(1975, 2100), 1, 1, tzinfo=datetime.timezone.utc)
+        start += RANDOM.randrange(365) * DAY
+        for _ in range(400 if RANDOM.random() < 0.75 else 0):
+            if (start + DAY).astimezone(zone).utcoffset() != start.astimezone(zone).utcoffset():
+                break
+            start += DAY
+        start += RANDOM.randrange(-6, 30) * HOUR
+        if not start.astimezone(zone).fold:  # the first row of a series is the first showing of its time
+            return [start + i * HOUR for i in range(n)]
+
+
 def table(path, series, form):
     lines = ["id;date;v"]
     for name, dates in series.items():
@@ -108,5 +133,33 @@ def continued(folder):
     assert n_starts >= 10_000, n_starts
 
 
+def on_clocks(folder):
+    """2,000 hours of 20 zones go on as in Python's zoneinfo; dates with an offset too"""
+    if not (FOLDER_OF_ZONES / ZONES[0]).exists():
+        print(f"no time zones in {FOLDER_OF_ZONES}: not checked")
+        return
+    n_starts, shown_twice = 0, 0
+    for k, name in enumerate(ZONES):
+        zone, form = zoneinfo.ZoneInfo(name), ("%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M %z")[k % 2]
+        shown = lambda hours: [hour.astimezone(zone) for hour in hours]
+        table(folder / "train.csv", {"a": shown(hours_of(zone, 300))}, form)
+        config, run = folder / f"zone{k}.toml", folder / f"zone{k}"
+        ok("new", "forecast", config, "--data", folder / "train.csv", "--set", "data.id=id", "--set", "data.column=v",
+           "--set", f"data.timezone={name}", *(["--set", f"data.date_format={form}"] if "%z" in form else []))
+        ok("train", config, "--out", run, *SMALL)
+        dates = {f"s{i}": shown(hours_of(zone, ROWS + AHEAD)) for i in range(100)}
+        table(folder / "later.csv", {i: all[:ROWS] for i, all in dates.items()}, form)
+        rows = list(csv.DictReader(io.StringIO(ok("predict", run, "--input", folder / "later.csv").out)))
+        got = collections.defaultdict(list)
+        for row in rows:
+            got[row["id"]].append(row["date"])
+        wrong = [([f"{d:{form}}" for d in all], got[i]) for i, all in dates.items()
+                 if [f"{d:{form}}" for d in all[ROWS:]] != got[i]]
+        assert not wrong, (name, len(wrong), wrong[:3])
+        n_starts += len(dates)
+        shown_twice += sum(d.fold for all in dates.values() for d in all)
+    assert n_starts == 2000 and shown_twice > 50, (n_starts, shown_twice)
+
+
 with tempfile.TemporaryDirectory() as work:
-    run_checks([continued], work)
+    run_checks([continued, on_clocks], work)

@@ -13,6 +13,7 @@ import random
 import re
 import tempfile
 import traceback
+import zoneinfo
 
 from checks import check, finish
 from readers import call, check_rows, check_series, evaluated, ok, predicted, same, train
@@ -61,6 +62,7 @@ def one_row_setting(folder, kind, setting, changes):
 
 
 START = datetime.date(2024, 1, 1)
+ON_CLOCK = datetime.datetime(2024, 10, 25, 12, tzinfo=datetime.timezone.utc)  # two days before a change of the clock
 
 
 def series_of(n, begin, separator=",", gaps="", dates="days", header="date,booked,a,b", series=()):
@@ -69,7 +71,9 @@ def series_of(n, begin, separator=",", gaps="", dates="days", header="date,booke
         while dates == "weekdays" and day.weekday() > 4:
             day += datetime.timedelta(1)
         a, b = 20 + (i + begin) % 7 + DRAW.random(), 500 - 3 * ((i + begin) % 5) + DRAW.random()
-        cells = [*series, str(day), str(day + datetime.timedelta(365)), f"{a:.3f}", f"{b:.3f}"]
+        hour = (ON_CLOCK + datetime.timedelta(hours=i + begin)).astimezone(zoneinfo.ZoneInfo("Europe/Berlin"))
+        shown = f"{hour:%Y-%m-%d %H:%M}" if dates == "hours" else str(day)
+        cells = [*series, shown, str(day + datetime.timedelta(365)), f"{a:.3f}", f"{b:.3f}"]
         if gaps and i % 5 == 2:
             cells[-1] = gaps
         lines.append(separator.join(cells))
@@ -88,6 +92,7 @@ SERIES_SETTINGS = [
     (("data.categories", "a"), {"also": [("data.past_covariates", "a")]}), (("data.non_negative", "yes"), {}),
     (("data.static_covariates", "shop"), {"header": "shop,date,booked,a,b", "series": ["A"]}),
     (("data.date_format", "%Y-%m-%d"), {}), (("data.decimal", "."), {}), (("data.thousands", "_"), {}),
+    (("data.timezone", "Europe/Berlin"), {"dates": "hours"}),
     (("data.separator", ","), {"header": "date;x,booked,a,b"}), (("data.header", "no"), {"header": ""}),
     (("data.header", "yes"), {"header": "2001-01-01,booked,a,b"}), (("data.memory_limit", "1KiB"), {}),
 ]

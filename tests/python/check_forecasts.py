@@ -138,6 +138,13 @@ for name, make in {"pandas": lambda m: m.DataFrame(table), "polars": lambda m: m
         series = dated[dated.store == "S0"].set_index("month")["units"]
         answer = unroll.forecast(series, 2, settings=SETTINGS)
         check(list(answer.columns) == ["month", "units"] and len(answer) == 2, "a series of pandas with dates as index")
+        hours = module.date_range("2024-10-25 12:00", periods=40, freq="h", tz="Europe/Berlin")
+        zoned = module.Series(range(37), index=hours[:37])  # the clock is changed in the rows to forecast
+        berlin = SETTINGS | {"data.timezone": "Europe/Berlin"}
+        answer = unroll.forecast(zoned, 3, settings=berlin)
+        check(answer["date"].to_list() == hours[37:].to_list(), "dates of pandas go on in their time zone")
+        answer = unroll.backtest(zoned, 3, 1, refit=False, settings=berlin)
+        check(answer["ds"].iloc[-1] == hours[36], "dates of a backtest are in their time zone")
     if name == "polars":
         dated = make(module).with_columns(module.col("month").str.to_date())
         answer = unroll.forecast(dated, 3, id="store", settings=SETTINGS)

@@ -9,6 +9,7 @@
 
 #include "core/data/dates/date_patterns.h"
 #include "core/data/dates/date_words.h"
+#include "core/support/text/digits.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/support/error.h"
 
@@ -110,6 +111,18 @@ std::string date_text(Timestamp at, const DateFormat& format) {
   const DateWriter writer(at, format);
   const std::string text = writer.text(format.pattern);
   return format.clock.empty() ? text : text + writer.text(format.clock) + format.zone;
+}
+
+std::string offset_text(std::int64_t micros, std::string_view like) {
+  const int minutes = static_cast<int>(std::abs(micros) / (60 * k_second));
+  const auto n_digits = std::ranges::count_if(like, is_digit);
+  const char* const form = n_digits == 2 && minutes % 60 == 0 ? "%s%c%02d"
+                           : n_digits == 4 && like.find(':') == std::string_view::npos ? "%s%c%02d%02d"
+                                                                                       : "%s%c%02d:%02d";
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), form, like.starts_with(' ') ? " " : "", micros < 0 ? '-' : '+', minutes / 60,
+                minutes % 60);
+  return text.data();
 }
 
 namespace {

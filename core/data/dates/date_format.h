@@ -36,7 +36,8 @@ struct DateFormat {
 };
 
 struct DateReading {
-  Timestamp at;
+  Timestamp at;  // on the clock of the cell
+  std::optional<std::int64_t> offset;  // of this clock from UTC, in microseconds, if the cell has one
   DateFormat format;
 };
 // yes: a number may be a date: 2024, 20240131, seconds since 1970.
@@ -53,5 +54,7 @@ std::optional<DateReading> read_date(std::string_view cell, const DateFormat& fo
 // True for a date such as 2024-01-31, in any column.
 bool is_date_in_digits(std::string_view cell);
 std::string date_text(Timestamp at, const DateFormat& format);
+// Writes an offset in the form of another one: "+02:00" like "+01:00" or "Z", "+0200" like "+0100", "+02" like "+01".
+std::string offset_text(std::int64_t micros, std::string_view like);
 
 }  // namespace unroll

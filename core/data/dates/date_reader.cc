@@ -71,6 +71,7 @@ class Scanner {
 struct Parts {
   int year = 2000, month = 1, day = 1, week = 0, weekday = 1, day_of_year = 0;
   int hour = 0, minute = 0, second = 0, micros = 0;
+  std::optional<std::int64_t> offset;  // from UTC, in microseconds
 };
 
 // Fields of digits: their count, and the values from `low` to `high`.
@@ -109,12 +110,15 @@ std::optional<Timestamp> timestamp(const Parts& p) {
 }
 
 // Reads "Z", "UTC", "+01:00" or "-0330".
-bool read_offset(Scanner& s) {
+bool read_offset(Scanner& s, Parts& p) {
+  p.offset = 0;
   if (s.skip_word("UTC") || s.skip_word("GMT") || s.skip('Z')) return true;
+  const bool is_west = s.front() == '-';
   if (!s.skip_any("+-")) return false;
   const std::optional<int> hours = s.number(2, 2);
   const bool colon = s.skip(':');
   const std::optional<int> minutes = s.number(2, 2);
+  p.offset = (is_west ? -1 : 1) * (hours.value_or(0) * 3600LL + minutes.value_or(0) * 60) * k_second;
   return hours && *hours <= 18 && (minutes ? *minutes < 60 : !colon);
 }
 
@@ -164,7 +168,7 @@ bool read_field(Scanner& s, char field, bool fixed, Parts& p, DateFormat& format
   }
   if (field == 'o') {
     const std::string_view zone = s.rest();
-    const bool is_read = read_offset(s);
+    const bool is_read = read_offset(s, p);
     format.zone = zone.substr(0, zone.size() - s.rest().size());
     return is_read;
   }
@@ -235,7 +239,7 @@ bool read_clock(Scanner& s, bool compact, Parts& p, DateFormat& format) {
   if (s.at_end()) return true;
   format.zone = s.rest();
   s.skip(' ');
-  return read_offset(s) && s.at_end();
+  return read_offset(s, p) && s.at_end();
 }
 
 // `given`: data.date_format, which has all of the cell.
@@ -268,6 +272,7 @@ std::optional<DateReading> read(std::string_view cell, const Pattern& pattern, c
   const std::optional<Timestamp> at = timestamp(p);
   if (!at) return std::nullopt;
   r.at = *at;
+  r.offset = p.offset;
   return r;
 }
 
@@ -290,7 +295,7 @@ std::optional<DateReading> read_number(const std::string& digits, const NumberFo
   std::int64_t value = 0;
   const bool fits = std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
   if (!fits || digits[0] == '0' || value % form.per_micro != 0) return std::nullopt;
-  DateReading r{{value / form.per_micro * form.unit}, {}};
+  DateReading r{{value / form.per_micro * form.unit}, 0, {}};
   r.format.pattern = form.pattern;
   return r;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/data/dates/date_patterns.h"
 #include "core/support/text/in_quotes.h"
 
 namespace unroll {
@@ -25,6 +26,37 @@ void count(std::map<std::int64_t, std::int64_t>& counts, std::int64_t apart) {
 
 }  // namespace
 
+std::vector<Timestamp> DateSequence::moments(const DateReading& date) const {
+  if (!zone_) return {date.at};
+  if (!date.offset) return in_utc_ ? zone_->moments_of(date.at) : std::vector{date.at};
+  const Timestamp utc{date.at.micros - *date.offset};
+  return {in_utc_ ? utc : zone_->on_clock(utc)};
+}
+
+std::optional<Timestamp> DateSequence::moment(const DateReading& date, std::optional<Timestamp> before,
+                                              std::int64_t step) const {
+  const std::vector<Timestamp> all = moments(date);
+  if (all.empty()) return std::nullopt;
+  const auto is_after = [&](Timestamp at) { return before && at > *before; };
+  const auto fits = [&](Timestamp at) { return is_after(at) && step > 0 && (at.micros - before->micros) % step == 0; };
+  auto at = std::ranges::find_if(all, fits);
+  if (at == all.end()) at = std::ranges::find_if(all, is_after);
+  if (at == all.end()) return before ? all.back() : all[0];
+  return *at;
+}
+
+std::string DateSequence::text(Timestamp at) const {
+  const bool is_unix = unix_form(format_.pattern) != nullptr, has_offset = !format_.zone.empty();
+  if (!zone_ || (!in_utc_ && !is_unix && !has_offset)) return date_text(at, format_);
+  const Timestamp utc = in_utc_ ? at : zone_->moment_of(at);
+  if (is_unix) return date_text(utc, format_);
+  constexpr std::int64_t k_minute = 60 * k_second;  // the unit of a written offset
+  const std::int64_t offset = zone_->offset_at(utc), shown = has_offset ? offset / k_minute * k_minute : offset;
+  DateFormat format = format_;
+  if (has_offset) format.zone = offset_text(shown, format_.zone);
+  return date_text({utc.micros + shown}, format);
+}
+
 void DateSequence::see(std::string_view cell, std::size_t line) {
   if (misfit_) return;
   const std::optional<DateReading> date = read_date(cell, format_);
@@ -39,12 +71,23 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
     return;
   }
   if (n_ == 0) format_.zone = date->format.zone;
-  if (date->format.has_time() && format_.has_time() && date->format.zone != format_.zone) {
+  if (!zone_ && date->format.has_time() && format_.has_time() && date->format.zone != format_.zone) {
     misfit_ = {line, shown + " has another UTC offset than the first date, as after a change of the clock",
-               "Write all dates with the same UTC offset, such as in UTC, or set data.date = \"none\" to ignore dates"};
+               "Set data.timezone to the zone of the dates, such as \"Europe/Berlin\", write all of them with the same "
+               "UTC offset, or set data.date = \"none\" to ignore dates"};
     return;
   }
-  const Timestamp at = date->at;
+  const std::vector<Timestamp> all = moments(*date);
+  if (all.empty()) {
+    misfit_ = {line, shown + " does not exist in " + zone_->name() + ", whose clock is put forward there",
+               "Correct it or data.timezone. Leave data.timezone out if the clock of the dates is never changed"};
+    return;
+  }
+  see_backward(all);
+  const std::optional<Timestamp> before = begins_ ? std::nullopt : std::optional(spans_.back().last);
+  const Timestamp at = all.size() == 1 ? all[0] : *moment(*date, before, usual(micros_).first);
+  if (all.size() > 1 && at != all[0]) first_ones_.erase(date->at.micros);
+  else if (all.size() > 1 && first_ones_.size() < k_most) first_ones_.emplace(date->at.micros, line);
   format_.add(date->format);
   const bool is_new_day = begins_ || calendar_day(at) != calendar_day(spans_.back().last);
   if (begins_)
@@ -61,7 +104,22 @@ void DateSequence::see(std::string_view cell, std::size_t line) {
   ++n_;
 }
 
+// Follows the dates as if the newest rows came first: there the second showing of a time precedes the first one.
+void DateSequence::see_backward(std::span<const Timestamp> moments) {
+  const auto older = std::ranges::find_if(moments.rbegin(), moments.rend(),
+                                          [&](Timestamp at) { return begins_ || at < newer_; });
+  n_not_older_ += older == moments.rend();
+  newer_ = older == moments.rend() ? moments[0] : *older;
+}
+
+void DateSequence::end_series() {
+  for (const auto& [time, line] : first_ones_)
+    if (n_single_++ == 0 || line < single_line_) single_line_ = line;
+  first_ones_.clear();
+}
+
 void DateSequence::begin_series() {
+  end_series();
   begins_ = true;
   if (!disorder_) seen_.clear();
 }
@@ -69,8 +127,6 @@ void DateSequence::begin_series() {
 void DateSequence::compare(Timestamp at, std::string_view cell, std::size_t line) {
   const Timestamp before = spans_.back().last;
   const std::int64_t apart = at.micros - before.micros;
-  n_above_ += apart > 0;
-  n_equal_ += apart == 0;
   if (apart <= 0 && !disorder_)
     disorder_ = {line,
                  in_quotes(cell) + (apart == 0 ? " repeats the date of line " : " is before the date of line ") +
@@ -102,7 +158,7 @@ void DateSequence::find_calendar() {
   DateStep step = step_;
   if (step.micros > k_day && step.micros < k_week && step.micros % k_day == 0 && !divides(step)) step.micros = k_day;
   const bool is_round = step.months == 0 && step.micros % k_second == 0 && k_day % step.micros == 0;
-  if (!is_round || times_.empty() || times_.size() > k_most) return;
+  if (!is_round || times_.empty() || times_.size() > k_most || in_utc_) return;
   const std::int64_t first = *times_.begin(), last = *times_.rbegin(), per_day = k_day / step.micros;
   const auto is_slot = [&](std::int64_t time) { return (time - first) % step.micros == 0; };
   if (first % k_second != 0 || !std::ranges::all_of(times_, is_slot)) return;
@@ -130,6 +186,7 @@ void DateSequence::find_calendar() {
 }
 
 void DateSequence::finish() {
+  end_series();
   const auto [micros, n_micros] = usual(micros_);
   const auto [months, n_months] = usual(months_);
   if (n_months > 0 && n_months >= n_micros) {

@@ -6,6 +6,7 @@
 
 #include "core/data/dates/date_patterns.h"
 #include "core/data/dates/date_words.h"
+#include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "unroll/support/error.h"
 
@@ -40,11 +41,31 @@ void choose_century(std::vector<DateSequence>& ways) {
   });
 }
 
+// True if steps lead from one time of the clock to another rather than from moment to moment. Days and longer steps do,
+// and so do shorter ones that are even only on the clock, such as 0:00, 6:00, 12:00, 18:00, if it shows all of them.
+bool counts_on_clock(const DateSequence& on_clock, const DateSequence& in_utc) {
+  const DateStep step = on_clock.step();
+  const bool is_long = step.months > 0 || step.micros % k_day == 0 || step.slots > 0;
+  const bool is_even = on_clock.is_even() || on_clock.size() == 1;
+  if (!on_clock.is_in_order()) return false;
+  return is_long ? is_even || !in_utc.is_even() : is_even && !in_utc.is_even() && !in_utc.misfit();
+}
+
+// Leaves one of the two ways of each format, in UTC and on the clock.
+void choose_clock(std::vector<DateSequence>& ways) {
+  for (std::size_t i = 0; i + 1 < ways.size(); ++i) {
+    const bool are_two = ways[i].is_in_utc() && !ways[i + 1].is_in_utc();
+    if (!are_two || ways[i].format().pattern != ways[i + 1].format().pattern) continue;
+    ways.erase(ways.begin() + static_cast<std::ptrdiff_t>(i + !counts_on_clock(ways[i + 1], ways[i])));
+  }
+}
+
 }  // namespace
 
 SeriesDates::SeriesDates(const CsvReader& reader, DateColumn column, std::span<const std::size_t> values,
                          std::optional<std::size_t> id)
     : column_(std::move(column)), none_(column_.name == "none"), has_ids_(id.has_value()) {
+  if (!column_.zone.empty()) zone_ = std::make_shared<const TimeZone>(TimeZone::named(column_.zone));
   if (is_given_form(column_.form)) date_readings_in("", column_.form);  // throws on an unknown directive
   if (!column_.name.empty() && !none_) named_ = reader.column(column_.name);
   for (std::size_t c = 0; c < reader.n_columns(); ++c)
@@ -94,10 +115,12 @@ void SeriesDates::decide(const CsvReader& reader, std::size_t column, const std:
   if (readings.empty() || is_weak) unread_.add(reader, column, cell);
   if (readings.empty()) return;
   Candidate candidate{column, cell, number_in(cell).has_value(), is_weak, {}};
-  for (const DateReading& r : readings) {
-    candidate.ways.emplace_back(r.format, column_.calendar);
-    if (line > first_line_) candidate.ways.back().see("", first_line_);
-  }
+  for (const DateReading& r : readings)
+    for (const bool in_utc : {true, false}) {
+      if (in_utc ? !zone_ || column_.steps == "local" : zone_ && column_.steps == "utc") continue;
+      candidate.ways.emplace_back(r.format, column_.calendar, zone_, in_utc);
+      if (line > first_line_) candidate.ways.back().see("", first_line_);
+    }
   candidates_.push_back(std::move(candidate));
 }
 
@@ -123,6 +146,9 @@ void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
   if (candidates_.empty() && is_given_form(column_.form) && !none_)
     throw Error(ErrorKind::usage, file, "no column begins with a date of data.date_format = " + in_quotes(column_.form),
                 "Correct data.date_format, or set data.date to the column");
+  if (candidates_.empty() && zone_)
+    throw Error(ErrorKind::usage, file, "has no column of dates for data.timezone = " + in_quotes(column_.zone),
+                "Set data.date to the column, or leave data.timezone out");
   if (candidates_.empty()) {
     if (!none_) std::ranges::move(unread_.date_warnings(reader), std::back_inserter(warnings_));
     if (!has_ids_) std::ranges::move(unread_.series_warnings(reader), std::back_inserter(warnings_));
@@ -139,6 +165,7 @@ void SeriesDates::finish(const CsvReader& reader, const std::string& file) {
 // Leaves the formats that fit all cells in order. Weak ones must fit a step too, and those without a year do not count.
 void SeriesDates::keep_regular(const CsvReader& reader, const std::string& file) {
   std::vector<DateSequence>& ways = candidates_[0].ways;
+  choose_clock(ways);
   if (candidates_[0].is_weak) {
     std::erase_if(ways, [](const DateSequence& way) {
       return !way.is_in_order() || (has_year(way) && (!way.is_even() || way.is_sparse()));
@@ -200,24 +227,49 @@ std::string SeriesDates::remedy_of_repeats(const CsvReader& reader, std::size_t 
   const std::string number = unread_.number_at(reader, line);
   return "Keep one row per date. If the file has several series one below the other, set data.id to the column that "
          "names them" + (number.empty() ? "" : ", perhaps '" + number + "'") +
-         (has_time ? ". Where clocks are put back an hour, write times in UTC" : "");
+         (has_time && !zone_ ? ". If the clock is put back there, set data.timezone, such as \"Europe/Berlin\", or "
+                               "write times in UTC"
+                             : "");
 }
 
-std::int64_t SeriesDates::number(const CsvReader& reader, const std::string& cell, std::size_t line) const {
+std::int64_t SeriesDates::number(const CsvReader& reader, std::span<const std::string> cells, const Line& line,
+                                 std::int64_t least) const {
+  const std::string& cell = cells[column()];
   const std::optional<DateReading> date = read_date(cell, format());
-  const std::optional<std::int64_t> steps = date ? steps_between(first(), date->at, step()) : std::nullopt;
+  const std::optional<Timestamp> before = dates().is_in_utc() ? std::optional(at(least - 1)) : std::nullopt;
+  const std::optional<Timestamp> moment = date ? dates().moment(*date, before, step().micros) : std::nullopt;
+  const std::optional<std::int64_t> steps = moment ? steps_between(first(), *moment, step()) : std::nullopt;
   if (!steps || *steps < 0)
-    reader.refuse(line, column(),
+    reader.refuse(line.number, column(),
                   in_quotes(cell) + " does not fit a step of " + step_text(step()) + " from " + dates().text(first()),
                   k_no_dates);
   return *steps;
 }
 
 std::vector<std::string> SeriesDates::notes() const {
-  const std::string calendar = exist() ? calendar_text(step()) : "";
-  if (calendar.empty()) return {};
-  if (step().months > 0) return {"the dates are the last business days of their months"};
-  return {"all rows fall on " + calendar + ": steps and forecasts skip other times"};
+  if (!exist()) return {};
+  std::vector<std::string> all;
+  const std::string calendar = calendar_text(step());
+  if (!calendar.empty())
+    all.push_back(step().months > 0 ? "the dates are the last business days of their months"
+                                    : "all rows fall on " + calendar + ": steps and forecasts skip other times");
+  if (const std::int64_t n = dates().n_single(); n > 0)
+    all.push_back(counted(n, "time") + " that the clock of " + zone_->name() + " shows twice " +
+                  (n == 1 ? "has one row, line " : "have one row, the first of them in line ") +
+                  std::to_string(dates().single_line()) + ": read as the earlier showing, in summer time");
+  return all;
+}
+
+std::string SeriesDates::advice_on_gap(std::int64_t from, std::int64_t to) const {
+  constexpr std::int64_t k_hour = 3600 * k_second, k_sunday = 6, k_latest = 3 * k_hour;
+  if (zone_ || !format().has_time() || !format().zone.empty()) return "";
+  const Timestamp begin = at(from);
+  const auto month = static_cast<unsigned>(calendar_day(begin).month());
+  const bool is_spring = month == 3 || month == 4 || month == 9 || month == 10;  // of one of the hemispheres
+  if (!is_spring || weekday_of(begin) != k_sunday || time_of_day(begin) > k_latest ||
+      at(to).micros - begin.micros != k_hour)
+    return "";
+  return "if the clock is put forward there, set data.timezone, such as \"Europe/Berlin\"";
 }
 
 }  // namespace unroll

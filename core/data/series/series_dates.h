@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,8 @@ struct DateColumn {
   std::string name;       // as in ForecastOptions::date
   std::string form = {};  // ForecastOptions::date_format, or DateFormat::name() in training; "": any
   std::string calendar = {};  // calendar_code() in training; "": any
+  std::string zone = {};      // as in ForecastOptions::timezone
+  std::string steps = {};     // with a zone: "local" or "utc", as in training; "": any
 };
 
 // Processes the rows of a file once, in order, and then numbers the dates.
@@ -51,10 +54,16 @@ class SeriesDates {
   std::int64_t n_missing() const { return dates().n_missing(); }
   Timestamp first() const { return dates().first(); }
   Timestamp last() const { return dates().last(); }
-  // Returns the number of a row's date, from 0. Throws Error(input_file) if it is not a whole number of steps away.
-  std::int64_t number(const CsvReader& reader, const std::string& cell, std::size_t line) const;
-  Timestamp at(std::int64_t number) const { return after(first(), number, step()); }
+  // Returns the number of the date in a row, from 0. `least`: the number after that of the previous row, which decides
+  // where the clock shows a time twice. Throws Error(input_file) if it is not a whole number of steps away.
+  std::int64_t number(const CsvReader& reader, std::span<const std::string> cells, const Line& line,
+                      std::int64_t least) const;
   std::string text(std::int64_t number) const { return dates().text(at(number)); }
+  Timestamp on_clock(std::int64_t number) const { return dates().on_clock(at(number)); }
+  std::string zone() const { return column_.zone; }
+  std::string steps() const { return column_.zone.empty() ? "" : dates().is_in_utc() ? "utc" : "local"; }
+  // Returns an advice if the dates [from, to) are missing as where a clock is put forward, without a zone; else "".
+  std::string advice_on_gap(std::int64_t from, std::int64_t to) const;
   std::vector<std::string> notes() const;  // on the calendar
   std::vector<std::string> warnings() const { return warnings_; }
 
@@ -68,6 +77,7 @@ class SeriesDates {
   // The column with the lowest rank is used. A year column next to dates is a part of them.
   static auto rank(const Candidate& c) { return std::tuple(c.is_number, c.is_weak, c.column); }
   const DateSequence& dates() const { return candidates_[0].ways[0]; }
+  Timestamp at(std::int64_t number) const { return after(first(), number, step()); }
   void decide(const CsvReader& reader, std::size_t column, const std::string& cell, std::size_t line);
   std::vector<DateReading> readings_of(const CsvReader& reader, std::size_t column, const std::string& cell) const;
   // Leaves one way of the first candidate, or none.
@@ -77,6 +87,7 @@ class SeriesDates {
   std::string remedy_of_repeats(const CsvReader& reader, std::size_t line, bool has_time) const;
 
   DateColumn column_;
+  std::shared_ptr<const TimeZone> zone_;
   bool none_;                           // true: no column holds dates
   bool has_ids_;                        // true: a column names the series
   std::optional<std::size_t> named_;    // the column that the user names

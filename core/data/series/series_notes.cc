@@ -33,7 +33,8 @@ std::vector<std::string> SeriesRows::notes() const {
              (finds_id_ ? " (data.id = \"none\" reads one)" : "") + "; ";
   if (dates_->exist())
     found += "dates in '" + reader_.column_name(dates_->column()) + "' read as " + dates_->format().text() + " from " +
-             dates_->text(0) + ", a row every " + step_text(dates_->step());
+             dates_->text(0) + (dates_->zone().empty() ? "" : " on the clock of " + dates_->zone()) +
+             ", a row every " + step_text(dates_->step());
   else if (format_.date.name == "none")
     found += format_.known ? "dates are not used, as in training" : "dates are not used";
   else found += "no date column";
@@ -42,7 +43,7 @@ std::vector<std::string> SeriesRows::notes() const {
   for (const std::string& note : dates_->notes()) notes.push_back(file_.name() + ": " + note);
   if (n_gaps_ > 0)
     notes.push_back(file_.name() + ": " + counted_are(dates_->n_missing(), "date") + " missing (" + first_gaps_ +
-                    "); added as rows of missing values");
+                    "); added as rows of missing values" + (gap_advice_.empty() ? "" : "; " + gap_advice_));
   if (is_grouped_) notes.push_back(file_.name() + ": the rows of a series are not together; they are sorted by series");
   if (is_reversed_) notes.push_back(file_.name() + ": the newest rows come first; they are read in reverse order");
   if (n_empty_ > 0)

@@ -224,9 +224,9 @@ void SeriesRows::read_rows(const SortedRows& rows) {
   bool begun = false;  // each series of the segment has a value
   rows.for_each(reader_, [&](const Line& line, std::span<const std::string> cells) {
     const std::string id = id_column_ ? cells[*id_column_] : "";
-    const std::int64_t here =
-        dates_->exist() ? dates_->number(reader_, cells[dates_->column()], line.number) : number;
-    if (!open || open->id != id) {
+    const bool begins = !open || open->id != id;
+    const std::int64_t here = dates_->exist() ? dates_->number(reader_, cells, line, begins ? 0 : number) : number;
+    if (begins) {
       if (id_column_ && reader_.is_missing(id))
         reader_.refuse(line.number, *id_column_, "the name of the series is missing", "Name the series of each row");
       if (open) end_segment(std::move(*open), begun, known_end, n_unknown);
@@ -276,9 +276,12 @@ void SeriesRows::add_row(std::span<const double> values, std::vector<double>& la
 void SeriesRows::add_gap(std::int64_t from, std::int64_t to, std::size_t line, bool refused) {
   constexpr std::int64_t k_shown_gaps = 3;
   const std::string dates = dates_->text(from) + (to - from > 1 ? " to " + dates_->text(to - 1) : "");
+  const std::string advice = dates_->advice_on_gap(from, to);
+  if (gap_advice_.empty()) gap_advice_ = advice;
   if (refused)
     reader_.refuse(line, dates_->column(), counted_are(to - from, "date") + " missing before this row: " + dates,
-                   "Add these rows, or set data.missing = \"previous\" or \"interpolate\"");
+                   "Add these rows, or set data.missing = \"previous\" or \"interpolate\"" +
+                       (advice.empty() ? "" : "; " + advice));
   if (n_gaps_++ < k_shown_gaps) first_gaps_ += (first_gaps_.empty() ? "" : ", ") + dates;
   else if (n_gaps_ == k_shown_gaps + 1) first_gaps_ += ", ...";
 }
@@ -326,8 +329,8 @@ void SeriesRows::read_again(std::int64_t begin, std::int64_t end, SeriesPiece& p
       const std::vector<std::string> cells = cells_in(file_, reader_, line.text);
       read_values(line, cells, now);
       if (dates_->exist()) {
-        const std::int64_t here =
-            dates_->number(reader_, cells[dates_->column()], line.number) - segment.first + segment.begin;
+        const std::int64_t offset = segment.first - segment.begin;
+        const std::int64_t here = dates_->number(reader_, cells, line, t + offset) - offset;
         if (here < t) file_.refuse_changed();
         while (t < std::min(here, end)) take(gap);
       }

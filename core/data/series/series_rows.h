@@ -94,8 +94,8 @@ class SeriesRows {
   // The date column for reading another file with the same dates.
   DateColumn date_column() const {
     if (!dates_->exist()) return {"none"};
-    return {reader_.column_name(dates_->column()), dates_->format().name(),
-            calendar_code(dates_->step())};
+    return {reader_.column_name(dates_->column()), dates_->format().name(), calendar_code(dates_->step()),
+            dates_->zone(), dates_->steps()};
   }
   // The format for reading another file with the same columns and dates.
   SeriesFormat format_of_others() const;
@@ -137,7 +137,7 @@ class SeriesRows {
   std::vector<SeriesSegment> segments_;
   std::int64_t n_empty_ = 0;  // ids without values
   std::int64_t n_gaps_ = 0;   // runs of missing dates
-  std::string first_gaps_;
+  std::string first_gaps_, gap_advice_;
   Runs observed_;
   bool hold_;
   SeriesPiece held_;

@@ -183,6 +183,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       m["date_time"] = rows.dates().format().has_time() ? "1" : "0";
       m["date_calendar"] = calendar_code(rows.dates().step());
       m["date_step"] = step_text(rows.dates().step());
+      if (const std::string zone = rows.dates().zone(); !zone.empty())
+        m.insert({{"timezone", zone}, {"date_steps", rows.dates().steps()}});
     }
     put_model_options(m, options_.model);
     return m;
@@ -281,6 +283,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     for (const char* key : {"difference", "scale"})
       if (fitted.contains(key)) require_as_trained(fitted, file, key, given_form.at(key));
     require_as_trained(fitted, file, "missing", options_.missing);
+    if (!options_.timezone.empty())
+      require_as_trained({{"timezone", series(Split::train).dates().zone()}}, file, "timezone", options_.timezone);
     if (options_.non_negative != "auto")
       require_as_trained({{"non_negative", form_.is_non_negative ? "yes" : "no"}}, file, "non_negative",
                          options_.non_negative);

@@ -31,10 +31,11 @@ SeriesFormat series_format(const ForecastOptions& o) {
                 "missing must be error, previous or interpolate; got " + in_quotes(o.missing));
   SeriesFormat format;
   format.columns = columns_of(o);
-  if (o.date == "none" && !o.date_format.empty())
-    throw Error(ErrorKind::usage, "forecast", "date = none ignores dates, but date_format is set",
-                "Remove date_format, or set data.date to the column of the dates");
-  format.date = {o.date, o.date_format};
+  const std::string of_dates = !o.date_format.empty() ? "date_format" : !o.timezone.empty() ? "timezone" : "";
+  if (o.date == "none" && !of_dates.empty())
+    throw Error(ErrorKind::usage, "forecast", "date = none ignores dates, but " + of_dates + " is set",
+                "Remove " + of_dates + ", or set data.date to the column of the dates");
+  format.date = {.name = o.date, .form = o.date_format, .zone = o.timezone};
   format.csv = csv_format(o);
   format.gaps_refused = o.missing == "error";
   format.id = o.id;
@@ -76,7 +77,8 @@ SeriesFormat series_format(const Metadata& m) {
   SeriesFormat format;
   for (const SeriesScales& of_series : get_scales(m)) format.columns.push_back(of_series.column);
   format.date = {text_or("date", "none"), text_or("date_form", ""),
-                 text_or("date_calendar", m.contains("date_step") ? "127 0 0" : "")};
+                 text_or("date_calendar", m.contains("date_step") ? "127 0 0" : ""), text_or("timezone", ""),
+                 text_or("date_steps", "")};
   format.id = text_or("id", "none");
   format.covariates = covariate_columns(m);
   format.csv = format_as_trained(m, format.columns);

@@ -147,13 +147,12 @@ class _Table:
         if self.kind == "pandas":
             import pandas
             answer = pandas.DataFrame(columns)
-            for key in keys:
-                is_date = self.frame[key].dtype.kind == "M"
-                values = pandas.to_datetime(answer[key]) if is_date else answer[key]
-                answer[key] = values.astype(self.frame[key].dtype)
-            if any(dtype.kind == "M" for dtype in self.frame.dtypes):
-                for key in dates:
-                    answer[key] = pandas.to_datetime(answer[key])
+            dated = [dtype for dtype in self.frame.dtypes if dtype.kind == "M"]
+            types = {key: self.frame[key].dtype for key in keys} | {key: dated[0] for key in dates if dated}
+            for key, dtype in types.items():
+                if dtype.kind == "M":  # the offsets of one time zone may differ
+                    answer[key] = pandas.to_datetime(answer[key], utc=getattr(dtype, "tz", None) is not None)
+                answer[key] = answer[key].astype(dtype)
             return answer
         if self.kind == "polars":
             import polars

@@ -37,6 +37,8 @@ namespace unroll {
 //                                  time of day, and the step: "1 day", "1 day (Mon Tue Wed Thu Fri)"
 //   date_calendar                  only with a date column: days of the week, dates per day and their first time, as
 //                                  numbers
+//   timezone, date_steps           only with data.timezone: that zone, and "local" if steps lead from one time of its
+//                                  clock to another, as days do, or "utc" if clock changes do not interrupt them
 
 // Predicts the next `horizon` values of each column from a window of all columns. A missing value is never a target.
 // Rows before the first value of every column are skipped. With a date column, rows must be in order, the oldest or the
@@ -53,6 +55,9 @@ struct ForecastOptions {
   std::vector<std::string> columns = {};
   std::string date = {};
   std::string date_format = {};  // like strptime; "": the format that fits all dates of the column
+  // IANA name of a time zone, such as "Europe/Berlin", or the path of its TZif file: dates without an offset are on its
+  // clock, and steps below a day have no missing or repeated hour where it is changed. "": the dates have one clock.
+  std::string timezone = {};
   // The column that names the series of a row, for tables with one series below the other (long format). One model is
   // trained on all of them. Each has rows of its own for validation and test, and dates of its own with a common step.
   // Windows do not cross from one to the next. Each window has its own scale, and the loss is mase.
@@ -110,6 +115,10 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"data.date_format", any_value,
          "format of the dates, with the directives of strptime: \"%d/%m/%y %H:%M\"; empty: the one that fits all of "
          "them"}),
+    option<&ForecastOptions::timezone>(
+        {"data.timezone", any_value,
+         "time zone of dates with a time of day, such as Europe/Berlin, whose clock is put forward and back; empty: no "
+         "clock changes"}),
     option<&ForecastOptions::column>(
         {"data.column", any_value,
          "column of the series; empty: the last one. Columns of a file without a header are \"1\", \"2\", ..."}),

@@ -97,7 +97,7 @@ void Covariates::append(const SeriesRows& rows, const SeriesSegment& segment, co
                                                      : std::nan(""));
     }
     if (calendar_.empty()) continue;
-    const Timestamp at = rows.dates().at(row - segment.begin + segment.first);
+    const Timestamp at = rows.dates().on_clock(row - segment.begin + segment.first);
     for (const CalendarTerm& term : calendar_) term.append(at, rows.dates().step(), to);
   }
 }
