@@ -98,12 +98,12 @@ def statsforecast(model):
     return forecasts
 
 
-def unroll(panel):
+def unroll(panel, *settings):
     """One model of all series, with the defaults: the config of `unroll new forecast` with the horizon, the season, and
-    no test set, because the test values are in another file."""
+    no test set, because the test values are in another file; and with these settings."""
     with tempfile.TemporaryDirectory() as folder:
         config, run = f"{folder}/config.toml", f"{folder}/run"
-        keys = (f"data.horizon={panel.horizon}", f"data.period={panel.m}", "data.test=0")
+        keys = (f"data.horizon={panel.horizon}", f"data.period={panel.m}", "data.test=0", *settings)
         called("new", "forecast", config, "--data", panel.train_path, *(x for key in keys for x in ("--set", key)))
         called("train", config, "--out", run)
         levels = ",".join(map(str, (*LEVELS, 90)))
@@ -156,7 +156,11 @@ def deepar(panel):
     return neuralforecast("DeepAR", input_size=-1, start_padding_enabled=True, loss=loss)(panel)
 
 
-METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll,
+def distribution(name):
+    return lambda panel: unroll(panel, f"model.distribution={name}")
+
+
+METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll, "unroll-quantiles": distribution("quantiles"), "unroll-student": distribution("student_t"),
            "lstm": neuralforecast("LSTM", input_size=-1, start_padding_enabled=True),
            "deepar": deepar}
 

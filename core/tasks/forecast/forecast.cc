@@ -70,7 +70,7 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
       }
       for (const Value p : answers.parameters) v.parameters.push_back(reshape(p, given.shape()));
       losses = where_observed(form_.distribution.loss(v));
-      if (weight && !form_.distribution.has_likelihood()) losses = losses * unit * weight;
+      if (weight) losses = losses * unit * weight;
     } else if (weight) {
       losses = mae(prediction, target) * weight;
     } else {

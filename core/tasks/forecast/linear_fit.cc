@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 namespace unroll {
@@ -137,32 +138,31 @@ class SeriesFit {
  public:
   SeriesFit(const ForecastShape& shape, std::span<const ZScore> scales, std::size_t series)
       : shape_(shape), series_(series), fit_(shape.form.regressed, shape.horizon), reader_(shape, scales),
-        values_(shape.horizon), squares_(shape.horizon) {}
+        values_(shape.horizon), errors_(shape.horizon) {}
 
   // The effects of covariates [K] that are subtracted before.
   void set_effects(std::vector<double> effects) { effects_ = std::move(effects); }
   // Skips a window with a missing target, and one that has no unit but needs one.
   void learn(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes = nullptr) {
     if (!read_targets(piece, t, seasonal, changes)) return;
-    const double weight = shape_.form.is_common ? reader_.unit(0) / seasonal : 1;
-    if (weight > 0) fit_.learn(reader_.inputs(), values_, weight * weight);
+    if (const double weight = weight_of(seasonal); weight > 0)
+      fit_.learn(reader_.inputs(), values_, weight * weight);
   }
   void solve() { fit_.solve(k_ridge * fit_.weight_sum() + 1e-9); }
-  // Adds the squared errors of a window [H], in its unit. Skips what `learn` skips.
+  // Adds the absolute errors of a window [H], in its unit. Skips what `learn` skips.
   void measure(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes = nullptr) {
     if (!read_targets(piece, t, seasonal, changes)) return;
     std::vector<double> answers(values_.size());
     fit_.predict(reader_.inputs(), answers);
-    constexpr double k_most = 30;  // units; windows of equal values have none
-    for (std::size_t h = 0; h < values_.size(); ++h)
-      squares_[h] += std::pow(std::clamp(values_[h] - answers[h], -k_most, k_most), 2);
-    ++n_measured_;
+    const double weight = weight_of(seasonal);
+    for (std::size_t h = 0; h < values_.size(); ++h) errors_[h] += weight * std::fabs(values_[h] - answers[h]);
+    measured_ += weight;
   }
-  // Writes weights, and the deviation of the measured errors, of series s.
+  // Writes weights of series s, and the deviation of normally distributed errors with the mean of the measured ones.
   void put(LinearStart& start, std::int64_t s) const {
     const std::int64_t R = shape_.form.regressed, H = shape_.horizon;
     for (std::int64_t h = 0; h < H; ++h) {
-      start.deviation.set(s * H + h, n_measured_ > 0 ? std::sqrt(squares_[h] / n_measured_) : 1);
+      start.deviation.set(s * H + h, measured_ > 0 ? std::sqrt(std::numbers::pi / 2) * errors_[h] / measured_ : 1);
       start.bias.set(s * H + h, fit_.intercept(h));
       for (std::int64_t r = 0; r < R; ++r) start.weight.set((s * R + r) * H + h, fit_.weight(r, h));
     }
@@ -181,6 +181,8 @@ class SeriesFit {
   }
 
  private:
+  // Errors count in units of the series.
+  double weight_of(double seasonal) const { return shape_.form.is_common ? reader_.unit(0) / seasonal : 1; }
   bool read_targets(const SeriesPiece& piece, std::int64_t t, double seasonal, const ChangesReader* changes) {
     for (std::int64_t h = 0; h < shape_.horizon; ++h)
       if (!piece.is_observed(t + h, series_)) return false;
@@ -197,8 +199,8 @@ class SeriesFit {
   WindowReader reader_;
   std::vector<double> values_;   // targets or predictions
   std::vector<double> effects_;  // of covariates
-  std::vector<double> squares_;  // [H], of errors
-  double n_measured_ = 0;
+  std::vector<double> errors_;   // [H], weighted sums
+  double measured_ = 0;          // sum of weights
 };
 
 // Estimates the effects of the changes of covariates on the next difference of a series, beside its last values.

@@ -17,7 +17,7 @@ namespace unroll {
 struct DistributionRow {
   std::string_view family;
   std::int64_t n_parameters;
-  enum class Loss { error, likelihood, likelihood_of_counts } kind;
+  bool is_of_counts;
   std::vector<double> (*start)(double deviation);
   std::vector<Value> (*parameters)(std::span<const Value> raw);
   Value (*loss)(const DistributionValues&);
@@ -212,14 +212,12 @@ double quantile(double share, double forecast, double, std::span<const double> p
 
 }  // namespace negative_binomial
 
-using enum DistributionRow::Loss;
-
 constexpr DistributionRow k_rows[] = {
-    {"quantiles", 8, error, quantiles::start, quantiles::parameters, quantiles::loss, quantiles::quantile},
-    {"normal", 1, likelihood, normal::start, normal::parameters, normal::loss, normal::quantile},
-    {"student_t", 2, likelihood, student::start, student::parameters, student::loss, student::quantile},
-    {"normal_mixture", 9, likelihood, mixture::start, mixture::parameters, mixture::loss, mixture::quantile},
-    {"negative_binomial", 1, likelihood_of_counts, negative_binomial::start, negative_binomial::parameters,
+    {"quantiles", 8, false, quantiles::start, quantiles::parameters, quantiles::loss, quantiles::quantile},
+    {"normal", 1, false, normal::start, normal::parameters, normal::loss, normal::quantile},
+    {"student_t", 2, false, student::start, student::parameters, student::loss, student::quantile},
+    {"normal_mixture", 9, false, mixture::start, mixture::parameters, mixture::loss, mixture::quantile},
+    {"negative_binomial", 1, true, negative_binomial::start, negative_binomial::parameters,
      negative_binomial::loss, negative_binomial::quantile},
 };
 
@@ -235,8 +233,7 @@ Distribution::Distribution(std::string_view family) {
 
 std::string_view Distribution::family() const { return empty() ? "none" : row_->family; }
 std::int64_t Distribution::n_parameters() const { return empty() ? 0 : row_->n_parameters; }
-bool Distribution::is_of_counts() const { return !empty() && row_->kind == likelihood_of_counts; }
-bool Distribution::has_likelihood() const { return !empty() && row_->kind != error; }
+bool Distribution::is_of_counts() const { return !empty() && row_->is_of_counts; }
 std::vector<double> Distribution::start(double deviation) const { return row_->start(deviation); }
 std::vector<Value> Distribution::parameters(std::span<const Value> raw) const { return row_->parameters(raw); }
 Value Distribution::loss(const DistributionValues& values) const { return row_->loss(values); }

@@ -31,7 +31,6 @@ class Distribution {
   std::string_view family() const;    // "none" if empty
   std::int64_t n_parameters() const;  // P
   bool is_of_counts() const;          // values are whole numbers from 0 on
-  bool has_likelihood() const;        // otherwise the loss is an error, in units of `unit`
   // Returns the first answers of the network [P], for a value whose errors have this deviation, in its unit.
   std::vector<double> start(double deviation) const;
   // raw: answers of the network
