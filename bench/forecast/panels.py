@@ -160,7 +160,8 @@ def distribution(name):
     return lambda panel: unroll(panel, f"model.distribution={name}")
 
 
-METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll, "unroll-quantiles": distribution("quantiles"), "unroll-student": distribution("student_t"),
+METHODS = {"naive": naive, "ets": statsforecast("AutoETS"), "theta": statsforecast("AutoTheta"), "unroll": unroll,
+           "unroll-quantiles": distribution("quantiles"), "unroll-student": distribution("student_t"),
            "lstm": neuralforecast("LSTM", input_size=-1, start_padding_enabled=True),
            "deepar": deepar}
 
