@@ -200,6 +200,40 @@ TEST_CASE("predictions of counts are equal in predict, network and stream, and a
     }
 }
 
+TEST_CASE("paths of a random walk spread as the root of the steps, and depend on the seed alone") {
+  Shares shares;
+  double level = 100;
+  std::string csv = "y\n";
+  for (int t = 0; t < 600; ++t) csv += std::to_string(level += 2 * normal_quantile(shares.next())) + "\n";
+  ForecastOptions o = noise_forecast("normal");
+  o.horizon = 1;
+  o.difference = "first";
+  const Trained m(make_forecast(o, csv, "f.csv"), 60);
+  Forecaster forecaster(m.metadata, m.parameters, *m.backend);
+  std::vector<Forecaster::Values> histories{Forecaster::Values(9, 100.0), Forecaster::Values(9, 500.0)};
+  constexpr std::size_t k_paths = 400, k_steps = 9;
+  const auto both = forecaster.paths(histories, k_paths, k_steps, 3);
+  REQUIRE(both[1].size() == k_paths * k_steps);
+  const auto deviation_at = [&](std::size_t step) {
+    double sum = 0, square = 0;
+    for (std::size_t p = 0; p < k_paths; ++p) {
+      const double x = both[0][p * k_steps + step] - 100;
+      sum += x;
+      square += x * x;
+    }
+    return std::sqrt(square / k_paths - sum * sum / k_paths / k_paths);
+  };
+  // The deviation of 400 values is known to 4 %, and that of the noise as well.
+  CHECK(deviation_at(0) == doctest::Approx(2).epsilon(0.12));
+  CHECK(deviation_at(3) == doctest::Approx(4).epsilon(0.15));
+  CHECK(deviation_at(8) == doctest::Approx(6).epsilon(0.15));
+  CHECK(forecaster.paths(histories, k_paths, k_steps, 3) == both);
+  CHECK(forecaster.paths({&histories[0], 1}, k_paths, k_steps, 3)[0] == both[0]);
+  const auto few = [&](std::uint64_t seed) { return forecaster.paths({&histories[0], 1}, 5, k_steps, seed)[0]; };
+  CHECK(few(4) != few(3));
+  CHECK(mentions(refusal([&] { forecaster.paths(histories, 0); }), "the number of paths must be at least 1"));
+}
+
 TEST_CASE("a distribution of counts refuses other values, and a model without one has no bounds") {
   ForecastOptions o = noise_forecast("negative_binomial");
   std::string csv = "y\n";
@@ -216,4 +250,5 @@ TEST_CASE("a distribution of counts refuses other values, and a model without on
   Forecaster forecaster(m.metadata, m.parameters, *m.backend);
   const Forecaster::Values history(8, 1.0);
   CHECK(mentions(refusal([&] { forecaster.bounds({&history, 1}, std::vector<double>{0.8}); }), "has no distribution"));
+  CHECK(mentions(refusal([&] { forecaster.paths({&history, 1}, 5); }), "has no distribution"));
 }

@@ -14,6 +14,7 @@
 
 #include "core/data/series/series_rows.h"
 #include "core/data/series/windows.h"
+#include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/task_parts.h"
 #include "core/tasks/forecast/form/forecast_form.h"
 #include "unroll/tasks/backtest.h"
@@ -96,6 +97,9 @@ class SeriesBaselines {
   std::int64_t window_, horizon_, period_;
   std::vector<Autoregression> regressions_;  // by series
 };
+
+// Adds the last forecasts of some series, with those of two baselines.
+void forecast_examples(const ExampleRequest& request, Examples& examples);
 
 // By baseline.
 using MethodErrors = std::map<std::string_view, ForecastErrors>;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forecasts in the units of the series: inputs are normalized and perhaps differenced, outputs are converted back.
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 
 #include "core/data/series/series_rows.h"
 #include "core/model/constants.h"
+#include "core/support/philox.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/short_number.h"
 #include "core/tasks/common/example_parts.h"
 #include "core/tasks/common/prediction_batches.h"
 #include "core/tasks/common/task_parts.h"
-#include "core/tasks/forecast/form/forecast_form.h"
+#include "core/tasks/forecast/forecast_series.h"
 #include "unroll/ir/ops.h"
 
 namespace unroll {
@@ -55,7 +57,15 @@ struct Forecaster::State {
   // A history, extended by its forecast, the answer, and rows of covariates, which begin with the history's first.
   struct Lane {
     Values levels, covariates, answer;
-    Values bounds = {};  // [L,2,H,S]
+    Values bounds = {};        // [L,2,H,S]
+    std::uint64_t stream = 0;  // of random numbers, for a path
+  };
+  struct Request {
+    std::int64_t steps = 0;
+    std::span<const Values> covariates = {};
+    std::span<const double> levels = {};  // of bounds
+    std::int64_t n_paths = 0;             // to draw of each history; 0: the forecast
+    std::uint64_t seed = 0;
   };
 
   // x f32 [W,B,S] -> prediction [B,H,S], in units of the normalizer, and with a distribution unit [B,H,S] and
@@ -82,16 +92,14 @@ struct Forecaster::State {
 
   // Predicts one horizon for each lane and appends it to the history and to the answer. The model reads it again for
   // the next horizon. Answers are rounded to few digits. `inputs` are the numbers of the histories. Bounds are those of
-  // the first horizon, at `levels`.
-  void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs,
-              std::span<const double> levels) {
+  // the first horizon.
+  void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs, const Request& request) {
     const TensorMap outputs = answers(lanes, rows);
     const auto given = outputs.at("prediction").values<float>();
     const std::size_t S = n_series(), H = horizon(), n = H * S;
     std::vector<double> base(n), units(n, 1);
     for (std::size_t b = 0; b < lanes.size(); ++b) {
       Lane& lane = lanes[b];
-      const bool has_bounds = !levels.empty() && lane.bounds.empty();
       require_finite(k_forecaster, inputs[b], given.subspan(b * n, n));
       for (std::size_t s = 0; s < S; ++s) {
         std::vector<double> continued(H);
@@ -109,9 +117,30 @@ struct Forecaster::State {
                                   ? shortest_near(lane.levels.back(), k_precision * lane.levels.back())
                                   : form.shown(scaled_f32(computed, scale.deviation, offset), units[i]));
       }
-      if (has_bounds)
-        lane.bounds = bounds_of(std::span(lane.levels).last(n), units, outputs.at("parameters"), b, inputs[b], levels);
+      const auto quantiles = [&](std::size_t n_shares, const auto& share) {
+        return quantiles_of(std::span(lane.levels).last(n), units, outputs.at("parameters"), b, inputs[b], n_shares,
+                            share);
+      };
+      if (!request.levels.empty() && lane.bounds.empty())
+        lane.bounds = quantiles(2 * request.levels.size(), [&](std::size_t k, std::size_t) {
+          const double tail = (1 - request.levels[k / 2]) / 2;
+          return k % 2 == 0 ? tail : 1 - tail;
+        });
+      if (request.n_paths == 0) continue;
+      const std::size_t done = lane.answer.size() - n;
+      const Values drawn = quantiles(1, [&](std::size_t, std::size_t i) { return uniform(request, lane, done + i); });
+      std::ranges::copy(drawn, lane.levels.end() - static_cast<std::ptrdiff_t>(n));
+      for (std::size_t i = 0; i < n; ++i) lane.answer[done + i] = shortest_near(drawn[i], k_precision * units[i]);
     }
+  }
+  // Returns a number between 0 and 1 for a value of a path.
+  static double uniform(const Request& request, const Lane& lane, std::size_t value) {
+    constexpr std::uint32_t k_domain = 0x70617468;  // "path"
+    const PhiloxBlock words = philox({static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(lane.stream),
+                                      static_cast<std::uint32_t>(lane.stream >> 32), k_domain},
+                                     {static_cast<std::uint32_t>(request.seed),
+                                      static_cast<std::uint32_t>(request.seed >> 32)});
+    return static_cast<double>(philox_uniform(words[0])) + 0x1p-25;
   }
 
   // Runs the network on the last window of each lane.
@@ -133,26 +162,26 @@ struct Forecaster::State {
     return program(rows)->run(inputs);
   }
 
-  // Returns the bounds [L,2,H,S] of the forecast of lane b [H,S]. parameters: [P,B,H,S]
-  Values bounds_of(std::span<const double> forecast, std::span<const double> units, const Tensor& parameters,
-                   std::size_t b, std::size_t input, std::span<const double> levels) const {
+  // Returns quantiles [Q,H,S] of the distributions around the forecast of lane b [H,S], at share_of(q, value).
+  // parameters: [P,B,H,S]
+  template <class F>
+  Values quantiles_of(std::span<const double> forecast, std::span<const double> units, const Tensor& parameters,
+                      std::size_t b, std::size_t input, std::size_t n_shares, const F& share_of) const {
     const std::size_t n = forecast.size(), P = form.distribution.n_parameters(), B = parameters.shape()[1];
     std::vector<double> of_value(P);
-    Values bounds(2 * levels.size() * n);
+    Values quantiles(n_shares * n);
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t p = 0; p < P; ++p) {
         const auto& parameter = parameters.values<float>()[(p * B + b) * n + i];
         require_finite(k_forecaster, input, {&parameter, 1});
         of_value[p] = parameter;
       }
-      for (std::size_t k = 0; k < 2 * levels.size(); ++k) {
-        const double tail = (1 - levels[k / 2]) / 2;
-        const double bound =
-            form.distribution.quantile(k % 2 == 0 ? tail : 1 - tail, forecast[i], units[i], of_value);
-        bounds[k * n + i] = form.is_non_negative ? std::max(bound, 0.0) : bound;
+      for (std::size_t q = 0; q < n_shares; ++q) {
+        const double value = form.distribution.quantile(share_of(q, i), forecast[i], units[i], of_value);
+        quantiles[q * n + i] = form.is_non_negative ? std::max(value, 0.0) : value;
       }
     }
-    return bounds;
+    return quantiles;
   }
 
   // The covariates of the next window and of the horizon behind it. A last horizon may reach beyond the wanted steps;
@@ -164,6 +193,11 @@ struct Forecaster::State {
     return std::span(lane.covariates).subspan(first, n);
   }
 
+  void require_distribution() const {
+    if (form.distribution.empty())
+      throw Error(ErrorKind::usage, k_forecaster, "the model has no distribution",
+                  "Train with model.distribution, or use ForecastIntervals");
+  }
   void check(const Values& values, std::size_t index) const {
     const std::size_t S = n_series();
     if (values.size() % S != 0)
@@ -229,27 +263,32 @@ struct Forecaster::State {
     return std::move(piece.levels);
   }
 
-  // Returns forecasts [steps,S]; or, with levels, the bounds [L,2,H,S] of the first horizon.
-  std::vector<Values> forecasts(std::span<const Values> histories, std::int64_t steps,
-                                std::span<const Values> covariates, std::span<const double> levels) {
-    const std::int64_t S = n_series();
-    const std::size_t wanted = steps * S;
-    std::vector<Values> results(histories.size());
+  // Returns forecasts [steps,S]; with levels, the bounds [L,2,H,S] of the first horizon; paths [n,steps,S].
+  std::vector<Values> forecasts(std::span<const Values> histories, const Request& request) {
+    const std::int64_t S = n_series(), steps = request.steps;
+    const std::size_t wanted = steps * S, each = std::max<std::int64_t>(request.n_paths, 1);
     std::vector<Lane> starts;
-    std::vector<std::size_t> all(histories.size());
-    for (std::size_t i = 0; i < histories.size(); ++i) {
-      Values rows = last_rows(histories[i], i);
-      starts.push_back({std::move(rows), last_covariates(covariates, i, std::ssize(histories[i]) / S, steps), {}});
-      all[i] = i;
-    }
+    std::vector<std::size_t> all(histories.size() * each);
+    for (std::size_t i = 0; i < histories.size(); ++i)
+      starts.push_back({last_rows(histories[i], i),
+                        last_covariates(request.covariates, i, std::ssize(histories[i]) / S, steps), {}});
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    std::vector<Values> results(histories.size());
     for_each_batch(all, prediction_rows(window * (S + n_columns()), std::int64_t{1} << 20),
                    [&](std::span<const std::size_t> part, std::int64_t B) {
                      std::vector<Lane> lanes;
-                     for (const std::size_t i : part) lanes.push_back(std::move(starts[i]));
-                     while (lanes[0].answer.size() < wanted) extend(lanes, B, part, levels);
+                     std::vector<std::size_t> inputs;
+                     for (const std::size_t i : part) {
+                       lanes.push_back(starts[inputs.emplace_back(i / each)]);
+                       lanes.back().stream = i;
+                     }
+                     while (lanes[0].answer.size() < wanted) extend(lanes, B, inputs, request);
                      for (std::size_t b = 0; b < part.size(); ++b) {
-                       lanes[b].answer.resize(wanted);
-                       results[part[b]] = std::move(levels.empty() ? lanes[b].answer : lanes[b].bounds);
+                       Values& result = results[inputs[b]];
+                       const Values& found = request.levels.empty() ? lanes[b].answer : lanes[b].bounds;
+                       result.resize(request.levels.empty() ? each * wanted : found.size());
+                       std::copy_n(found.begin(), request.levels.empty() ? wanted : found.size(),
+                                   result.begin() + static_cast<std::ptrdiff_t>(part[b] % each * wanted));
                      }
                    });
     return results;
@@ -277,25 +316,45 @@ std::int64_t Forecaster::history() const { return state_->history(); }
 
 std::vector<std::string> Forecaster::covariates() const { return state_->form.covariates.names(); }
 
-std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps,
-                                                    std::span<const Values> covariates) {
+namespace {
+
+void require_steps(std::int64_t steps) {
   if (steps < 0 || steps > k_most_steps)
     throw Error(ErrorKind::usage, k_forecaster,
                 "steps must be between 0 and " + std::to_string(k_most_steps) + "; got " + std::to_string(steps));
-  return state_->forecasts(histories, steps > 0 ? steps : state_->horizon(), covariates, {});
+}
+
+}  // namespace
+
+std::vector<Forecaster::Values> Forecaster::predict(std::span<const Values> histories, std::int64_t steps,
+                                                    std::span<const Values> covariates) {
+  require_steps(steps);
+  return state_->forecasts(histories, {.steps = steps > 0 ? steps : horizon(), .covariates = covariates});
 }
 
 bool Forecaster::has_distribution() const { return !state_->form.distribution.empty(); }
 
 std::vector<Forecaster::Values> Forecaster::bounds(std::span<const Values> histories, std::span<const double> levels,
                                                    std::span<const Values> covariates) {
-  if (!has_distribution())
-    throw Error(ErrorKind::usage, k_forecaster, "the model has no distribution",
-                "Train with model.distribution, or use ForecastIntervals");
+  state_->require_distribution();
   for (const double level : levels)
     if (!(level > 0 && level < 1))
       throw Error(ErrorKind::usage, k_forecaster, "levels must be between 0 and 1; got " + exact_text(level));
-  return state_->forecasts(histories, state_->horizon(), covariates, levels);
+  if (levels.empty()) return std::vector<Values>(histories.size());
+  return state_->forecasts(histories, {.steps = horizon(), .covariates = covariates, .levels = levels});
+}
+
+std::vector<Forecaster::Values> Forecaster::paths(std::span<const Values> histories, std::int64_t n,
+                                                  std::int64_t steps, std::uint64_t seed,
+                                                  std::span<const Values> covariates) {
+  constexpr std::int64_t k_most_values = std::int64_t{1} << 28;  // of one history
+  state_->require_distribution();
+  require_steps(steps);
+  if (steps == 0) steps = horizon();
+  if (n < 1 || n > k_most_values / (steps * state_->n_series()))
+    throw Error(ErrorKind::usage, k_forecaster,
+                "the number of paths must be at least 1, and their values at most 2^28; got " + std::to_string(n));
+  return state_->forecasts(histories, {.steps = steps, .covariates = covariates, .n_paths = n, .seed = seed});
 }
 
 namespace {
@@ -310,57 +369,6 @@ std::vector<Prediction> forecast_inputs(Forecaster& forecaster, std::span<const 
   for (const Forecaster::Values& values : forecaster.predict(rows_in(inputs), options.steps))
     list.emplace_back(Tensor::from<double>({std::ssize(values) / series, series}, values));
   return list;
-}
-
-// Returns the last consecutive windows of a segment, without overlap.
-std::vector<std::int64_t> last_windows(const Runs& windows, const SeriesSegment& of, std::int64_t horizon,
-                                       std::size_t most) {
-  std::vector<std::int64_t> all, starts;
-  windows.for_each_between(of.begin, of.end, [&](std::int64_t t) { all.push_back(t); });
-  for (std::size_t i = all.size(); i-- > 0 && starts.size() * horizon < most;)
-    if (starts.empty() || all[i] + horizon <= starts.back()) starts.push_back(all[i]);
-  std::reverse(starts.begin(), starts.end());
-  return starts;
-}
-
-// Adds the last forecasts of a segment, for each series.
-void add_examples(const SplitSeries& task, const SeriesSegment& segment, Forecaster& forecaster, std::size_t most,
-                  Examples& examples) {
-  const SeriesRows& rows = task.series(examples.split);
-  const std::int64_t H = forecaster.horizon(), period = task.period();
-  const std::size_t S = rows.n_series(), first = examples.forecasts.size();
-  for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.series_name(segment, s);
-  SeriesPiece piece;
-  for (const std::int64_t t : last_windows(task.windows(examples.split), segment, H, most)) {
-    rows.read_window(t - forecaster.history(), t, piece);
-    if (task.interpolates()) piece.interpolate(t);
-    const Forecaster::Values covariates =
-        covariates_around(task.covariates(), rows, t - forecaster.history(), t, t + H);
-    const Forecaster::Values values = forecaster.predict({&piece.levels, 1}, 0, {&covariates, 1})[0];
-    rows.read(std::max(t - std::max<std::int64_t>(period, 1), segment.begin), t + H, piece);
-    for (std::int64_t h = 0; h < H; ++h)
-      for (std::size_t s = 0; s < S; ++s) {
-        ForecastExample& e = examples.forecasts[first + s];
-        e.at.push_back(rows.place(segment, t + h));
-        e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
-        e.predicted.push_back(values[h * S + s]);
-        e.ahead.push_back(h + 1);
-        e.baselines["persistence"].push_back(piece.level(t - 1, s));
-        const std::int64_t before = t + h - (h / period + 1) * period;
-        e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
-      }
-  }
-}
-
-void forecast_examples(const ExampleRequest& r, Examples& examples) {
-  const auto* task = dynamic_cast<const SplitSeries*>(&r.task);
-  if (!task) return;
-  Forecaster forecaster(r.metadata, r.parameters, r.backend);
-  constexpr std::size_t k_most_segments = 6;  // evenly spread
-  const std::vector<SeriesSegment>& segments = task->series(examples.split).segments();
-  const std::size_t every = (segments.size() + k_most_segments - 1) / k_most_segments;
-  for (std::size_t k = 0; k < segments.size(); k += every)
-    add_examples(*task, segments[k], forecaster, r.most, examples);
 }
 
 }  // namespace

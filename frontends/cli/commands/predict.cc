@@ -49,6 +49,10 @@ void add_options(CLI::App& app, PredictArguments& o) {
   add_texts(app, "--level", o.levels, "PERCENT",
             "Prediction intervals to write beside a forecast, such as 80,95: the columns NAME-lo-80 and NAME-hi-80.",
             "the forecast alone");
+  show_default(add_integer(app, "--paths", o.n_paths,
+                           "Paths to draw from model.distribution and to write beside a forecast: the columns "
+                           "NAME-path-1, NAME-path-2, ...",
+                           {1, 10000, 100}), "0");
   allow_only(add_text(app, "--baseline", o.baseline, "NAME", "Forecast with a baseline in place of the model.",
                       "the model"), {"persistence", "seasonal_naive", "linear_ar"});
   add_output(app, o, "Print one JSON object per line, as --format jsonl.");
@@ -207,9 +211,13 @@ int execute(const PredictArguments& options) {
     backend.print_after(writer.format() == RowFormat::jsonl);
     return 0;
   }
-  if (!options.baseline.empty())
-    throw Error(ErrorKind::usage, "--baseline", "only forecasts have baselines that predict",
-                "Leave it out; `unroll eval` compares the model with its baselines");
+  for (const auto& [option, is_given] : {std::pair("--baseline", !options.baseline.empty()),
+                                         std::pair("--level", !options.levels.empty()),
+                                         std::pair("--paths", options.n_paths > 0),
+                                         std::pair("--horizon", options.horizon.has_value())})
+    if (is_given)
+      throw Error(ErrorKind::usage, option, fmt::format("is for forecasts; the model is of the task {}", kind->word),
+                  "Leave it out");
   const std::unique_ptr<Answers> answers = kind->row.answers(run, *backend, options);
   check_attention(*answers, options);
   LineReader reader(options.input, /*skips_blank=*/false, answers->unit());

@@ -41,6 +41,7 @@ struct PredictArguments : RunArguments, OutputArguments {
   std::int64_t top_k = 0;
   std::optional<std::int64_t> horizon;  // of a forecast task, like the next
   std::vector<std::string> levels;      // of prediction intervals, in percent
+  std::int64_t n_paths = 0;             // drawn from the distribution of a forecast
   std::string baseline;                 // forecasts in place of the model; empty: the model
   DecodeOptions decode;                 // of a translate or summarize task, like the two below
   std::int64_t nbest = 1;               // texts written for each line

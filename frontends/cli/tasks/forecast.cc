@@ -6,8 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <tuple>
 
 #include "core/support/text/counted.h"
+#include "core/support/text/short_number.h"
 #include "frontends/cli/predict/answers.h"
 #include "frontends/cli/predict/forecast_file.h"
 #include "frontends/cli/predict/line_reader.h"
@@ -52,11 +54,13 @@ struct ForecastSource {
   std::function<ForecastIntervals(const Task&, std::vector<double> levels)> intervals;
   std::function<std::vector<Forecaster::Values>(Rows histories, std::span<const double> levels, Rows covariates)>
       bounds;  // as Forecaster::bounds; empty without a distribution
+  std::function<std::vector<Forecaster::Values>(Rows histories, std::int64_t n, std::int64_t steps, Rows covariates)>
+      paths;  // as Forecaster::paths
 };
 
 template <class Method>
-ForecastSource source_of(const std::shared_ptr<Method>& method) {
-  ForecastSource source{method->horizon(), method->history(), {}, {}, {}};
+ForecastSource source_of(const std::shared_ptr<Method>& method, std::uint64_t seed) {
+  ForecastSource source{method->horizon(), method->history(), {}, {}, {}, {}};
   source.predict = [=](ForecastSource::Rows histories, std::int64_t steps, ForecastSource::Rows covariates) {
     if constexpr (std::is_same_v<Method, Forecaster>) return method->predict(histories, steps, covariates);
     else return method->predict(histories, steps);
@@ -65,9 +69,14 @@ ForecastSource source_of(const std::shared_ptr<Method>& method) {
     return ForecastIntervals(task, *method, std::move(levels));
   };
   if constexpr (std::is_same_v<Method, Forecaster>)
-    if (method->has_distribution())
+    if (method->has_distribution()) {
       source.bounds = [=](ForecastSource::Rows histories, std::span<const double> levels,
                           ForecastSource::Rows covariates) { return method->bounds(histories, levels, covariates); };
+      source.paths = [=](ForecastSource::Rows histories, std::int64_t n, std::int64_t steps,
+                         ForecastSource::Rows covariates) {
+        return method->paths(histories, n, steps, seed, covariates);
+      };
+    }
   return source;
 }
 
@@ -76,8 +85,29 @@ std::shared_ptr<const Task> task_of(const RunFolder& run) {
 }
 
 ForecastSource source_of(const RunFolder& run, Backend& backend, const std::string& baseline) {
-  if (!baseline.empty()) return source_of(std::make_shared<const BaselineForecaster>(*task_of(run), baseline));
-  return source_of(std::make_shared<Forecaster>(run.model.metadata, run.model.tensors, backend));
+  const auto seed = static_cast<std::uint64_t>(run.config.integer("train.seed"));
+  if (!baseline.empty()) return source_of(std::make_shared<const BaselineForecaster>(*task_of(run), baseline), seed);
+  return source_of(std::make_shared<Forecaster>(run.model.metadata, run.model.tensors, backend), seed);
+}
+
+// Returns the bounds [L,2,steps,S] of paths [n,steps,S].
+std::vector<double> bounds_of_paths(std::span<const double> paths, std::span<const double> levels, std::size_t size) {
+  const std::size_t n = paths.size() / size;
+  std::vector<double> bounds(2 * levels.size() * size), drawn(n);
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t k = 0; k < n; ++k) drawn[k] = paths[k * size + i];
+    std::ranges::sort(drawn);
+    for (std::size_t l = 0; l < levels.size(); ++l)
+      for (const bool is_high : {false, true}) {
+        const double share = is_high ? (1 + levels[l]) / 2 : (1 - levels[l]) / 2;
+        const double at = share * static_cast<double>(n - 1);
+        const auto below = static_cast<std::size_t>(at);
+        const double part = at - static_cast<double>(below);
+        const double bound = drawn[below] + part * (drawn[std::min(below + 1, n - 1)] - drawn[below]);
+        bounds[(2 * l + (is_high ? 1 : 0)) * size + i] = shortest_near(bound, 1e-6 * (drawn.back() - drawn[0]));
+      }
+  }
+  return bounds;
 }
 
 // The intervals of --level, by the errors on the validation set of the run and the distribution of the model.
@@ -89,11 +119,19 @@ class PredictionIntervals {
     if (options.levels.empty()) return;
     const std::vector<double> shares = shares_of(options.levels);
     levels_ = options.levels;
+    shares_ = shares;
+    is_sampled_ = steps > horizon_ && source.paths;
+    if (is_sampled_) {
+      print_line(fmt::format("intervals are those of {} paths drawn from the model; they are not calibrated beyond its "
+                             "horizon",
+                             k_sampled_paths));
+      return;
+    }
     if (steps > horizon_)
       throw Error(ErrorKind::usage, "--level",
                   fmt::format("intervals are known for the {} that the model forecasts; --horizon is {}",
                               counted(horizon_, "step"), steps),
-                  "Leave --horizon out, or train with a larger data.horizon");
+                  "Leave --horizon out, or train with a larger data.horizon or with model.distribution");
     found_.emplace(source.intervals(*task_of(run), shares));
     print_interval_notes(*found_, levels_, static_cast<bool>(source.bounds));
   }
@@ -102,13 +140,16 @@ class PredictionIntervals {
     for (const std::string& level : levels_)
       for (const char* side : {"lo", "hi"}) columns.push_back(fmt::format("{}-{}-{}", series, side, level));
   }
-  std::span<const double> levels() const { return found_ ? found_->levels() : std::span<const double>(); }
+  // Levels whose bounds the model gives, and paths to draw for others.
+  std::span<const double> levels() const { return is_sampled_ ? std::span<const double>() : shares_; }
+  std::int64_t n_paths() const { return is_sampled_ ? k_sampled_paths : 0; }
   // Bounds of the forecast `values` [steps, S] after `history` [rows, S], by level. NaN without enough errors.
   std::vector<ForecastBounds> bounds_of(std::span<const double> values, std::span<const double> history,
                                         std::span<const double> of_model) const {
     std::vector<ForecastBounds> all;
     if (levels_.empty()) return all;
-    const std::vector<double> bounds = found_->bounds(values, history, of_model);
+    const std::vector<double> bounds =
+        is_sampled_ ? bounds_of_paths(of_model, shares_, values.size()) : found_->bounds(values, history, of_model);
     const std::ptrdiff_t n = std::ssize(values);
     for (auto low = bounds.begin(); const std::string& level : levels_) {
       all.push_back({level + " %", {low, low + n}, {low + n, low + 2 * n}});
@@ -118,25 +159,35 @@ class PredictionIntervals {
   }
 
  private:
+  static constexpr std::int64_t k_sampled_paths = 200;
   std::int64_t horizon_;
+  bool is_sampled_ = false;
+  std::vector<double> shares_;
   std::vector<std::string> levels_;
   std::optional<ForecastIntervals> found_;
 };
 
 struct Forecasted {
-  Forecaster::Values values, bounds;  // as predict and bounds of ForecastSource
+  Forecaster::Values values, bounds, paths;  // as those functions of ForecastSource
+};
+// Further answers that are asked for.
+struct Wanted {
+  std::int64_t steps;
+  std::span<const double> levels;
+  std::int64_t n_paths;
 };
 
 // Writes the forecasts of a file: a row for each step after the end of each id's series.
 class ForecastRows {
  public:
-  ForecastRows(RowWriter& writer, const SeriesEnds& ends, const PredictionIntervals& intervals)
-      : writer_(writer), ends_(ends) {
+  ForecastRows(RowWriter& writer, const SeriesEnds& ends, const PredictionIntervals& intervals, std::int64_t n_paths)
+      : writer_(writer), ends_(ends), n_paths_(n_paths) {
     if (!ends.id().empty()) columns_.push_back(ends.id());
     columns_.push_back(ends.date().empty() ? "step" : ends.date());
     for (const std::string& series : ends.columns()) {
       columns_.push_back(series);
       intervals.add_columns(columns_, series);
+      for (std::int64_t p = 1; p <= n_paths; ++p) columns_.push_back(fmt::format("{}-path-{}", series, p));
     }
     if (writer.format() != RowFormat::jsonl) writer.row(columns_);
   }
@@ -157,6 +208,8 @@ class ForecastRows {
         for (const ForecastBounds& of_level : bounds)
           for (const double bound : {of_level.low[k], of_level.high[k]})
             cells.push_back(std::isnan(bound) ? "" : value_cell(bound));
+        for (std::int64_t p = 0; p < n_paths_; ++p)
+          cells.push_back(value_cell(found->paths[static_cast<std::size_t>(p) * found->values.size() + k]));
       }
       cells.resize(columns_.size());
       for (std::size_t c = n_names; c < columns_.size(); ++c)
@@ -170,25 +223,26 @@ class ForecastRows {
  private:
   RowWriter& writer_;
   const SeriesEnds& ends_;
+  std::int64_t n_paths_;
   std::vector<std::string> columns_;
 };
 
 // Forecasts several histories. If the output for one is not finite, the others still have theirs.
 std::vector<Result<Forecasted>> forecasts_of(const ForecastSource& source, ForecastSource::Rows histories,
-                                             ForecastSource::Rows covariates, std::int64_t steps,
-                                             std::span<const double> levels) {
+                                             ForecastSource::Rows covariates, const Wanted& wanted) {
   const auto found = attempt([&] {
-    std::vector<Forecaster::Values> bounds(histories.size());
-    if (source.bounds && !levels.empty()) bounds = source.bounds(histories, levels, covariates);
-    return std::pair(source.predict(histories, steps, covariates), std::move(bounds));
+    std::vector<Forecaster::Values> bounds(histories.size()), paths = bounds;
+    if (source.bounds && !wanted.levels.empty()) bounds = source.bounds(histories, wanted.levels, covariates);
+    if (wanted.n_paths > 0) paths = source.paths(histories, wanted.n_paths, wanted.steps, covariates);
+    return std::tuple(source.predict(histories, wanted.steps, covariates), std::move(bounds), std::move(paths));
   });
   if (!found && found.error().kind() != ErrorKind::numeric) throw_error(found.error());
   std::vector<Result<Forecasted>> all;
   for (std::size_t i = 0; i < histories.size(); ++i) {
-    if (found) all.emplace_back(Forecasted{found->first[i], found->second[i]});
+    if (found) all.emplace_back(Forecasted{std::get<0>(*found)[i], std::get<1>(*found)[i], std::get<2>(*found)[i]});
     else if (histories.size() == 1) all.emplace_back(found.error());
     else
-      all.push_back(forecasts_of(source, histories.subspan(i, 1), covariates.subspan(i, 1), steps, levels)[0]);
+      all.push_back(forecasts_of(source, histories.subspan(i, 1), covariates.subspan(i, 1), wanted)[0]);
   }
   return all;
 }
@@ -200,6 +254,9 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
   Activity busy("predicting");
   const ForecastSource source = source_of(run, backend, options.baseline);
   const std::int64_t steps = options.horizon.value_or(source.horizon);
+  if (options.n_paths > 0 && !source.paths)
+    throw Error(ErrorKind::usage, "--paths", "the model has no distribution to draw from",
+                "Train with model.distribution, such as student_t");
   const PredictionIntervals intervals(run, source, options, steps);
   Metadata metadata = run.model.metadata;
   if (!options.baseline.empty() && metadata.contains("missing") && metadata["missing"] == "interpolate")
@@ -210,7 +267,7 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
   if (steps > source.horizon && options.baseline.empty())
     print_line(fmt::format("the model forecasts {} at once; later steps follow from its own forecasts",
                            counted(source.horizon, "step")));
-  ForecastRows rows(writer, ends, intervals);
+  ForecastRows rows(writer, ends, intervals, options.n_paths);
   FileAnswer answer;
   constexpr std::size_t k_together = 256, k_drawn = 6;
   for (std::size_t begin = 0; begin < ends.size(); begin += k_together) {
@@ -220,11 +277,13 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
       histories.push_back(some.emplace_back(ends.at(i)).values);
       covariates.push_back(std::move(some.back().covariates));
     }
-    const std::vector<Result<Forecasted>> found =
-        forecasts_of(source, histories, covariates, steps, intervals.levels());
+    const std::vector<Result<Forecasted>> found = forecasts_of(
+        source, histories, covariates, {steps, intervals.levels(), std::max(options.n_paths, intervals.n_paths())});
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::vector<ForecastBounds> bounds;
-      if (found[i]) bounds = intervals.bounds_of(found[i]->values, some[i].values, found[i]->bounds);
+      if (found[i])
+        bounds = intervals.bounds_of(found[i]->values, some[i].values,
+                                     intervals.n_paths() > 0 ? found[i]->paths : found[i]->bounds);
       rows.write(some[i], found[i], bounds);
       if (!found[i] && !answer.failure) answer.failure = found[i].error();
       if (!found[i] || options.svg.empty() || begin + i >= k_drawn) continue;

@@ -210,6 +210,12 @@ class UNROLL_API Forecaster {
   // [L,2,H,S], the lower bounds of a level and then the upper ones. Throws Error(usage) without a distribution.
   std::vector<Values> bounds(std::span<const Values> histories, std::span<const double> levels,
                              std::span<const Values> covariates = {});
+  // Draws n paths of each history from the distribution of the model: [n,steps,S], one horizon after the other, given
+  // the values drawn before. The values of one horizon are drawn independently of each other, so that a model with
+  // horizon 1 draws value by value (ancestral sampling; Salinas et al. 2020, DeepAR, section 3.3). Equal seeds draw
+  // equal paths. Throws Error(usage) without a distribution.
+  std::vector<Values> paths(std::span<const Values> histories, std::int64_t n, std::int64_t steps = 0,
+                            std::uint64_t seed = 0, std::span<const Values> covariates = {});
 
  private:
   struct State;
