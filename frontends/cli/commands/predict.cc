@@ -50,7 +50,7 @@ void add_options(CLI::App& app, PredictArguments& o) {
             "Prediction intervals to write beside a forecast, such as 80,95: the columns NAME-lo-80 and NAME-hi-80.",
             "the forecast alone");
   allow_only(add_text(app, "--baseline", o.baseline, "NAME", "Forecast with a baseline in place of the model.",
-                      "the model"), {"persistence", "seasonal_naive", "linear_ar"});
+                      "the model"), {"persistence", "seasonal_naive", "theta", "linear_ar"});
   add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,
