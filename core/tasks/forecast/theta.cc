@@ -17,7 +17,7 @@ double mean_of(std::span<const double> values) {
 // Tests the autocorrelation at the period with a confidence of 90 %. Its variance is that of Bartlett (1946), if the
 // autocorrelations at smaller lags are not zero.
 bool shows_season(std::span<const double> y, std::int64_t period) {
-  constexpr double k_confidence = 1.645;
+  constexpr double k_quantile = 1.645;  // of the normal distribution at 95 %, for both signs
   if (period < 2 || std::ssize(y) < 2 * period) return false;
   const auto n = static_cast<double>(y.size()), mean = mean_of(y);
   std::vector<double> padded(period);  // zeros stand for the values before the first
@@ -31,11 +31,11 @@ bool shows_season(std::span<const double> y, std::int64_t period) {
   if (variance == 0) return false;
   for (double& value : r) value /= variance;
   const double smaller = std::inner_product(r.begin() + 1, r.end(), r.begin() + 1, 0.0);
-  return std::fabs(r[0]) > k_confidence * std::sqrt((1 + 2 * smaller) / n);
+  return std::fabs(r[0]) > k_quantile * std::sqrt((1 + 2 * smaller) / n);
 }
 
-// Classical decomposition (Hyndman & Athanasopoulos 2021, section 3.4): returns the means of each place in the season,
-// relative to a centered moving average, of which the first is that of y[0]. Factors for `multiplicative`, else terms.
+// Classical decomposition (Hyndman & Athanasopoulos 2021, section 3.4): returns the mean of each place in the season,
+// relative to a centered moving average. Place 0 is that of y[0]. Means are factors for `multiplicative`, else terms.
 std::vector<double> season_of(std::span<const double> y, std::int64_t period, bool multiplicative) {
   const std::int64_t half = period / 2;
   const double end_weight = period % 2 == 0 ? 0.5 : 1.0;  // an even period takes half of the values at both ends
