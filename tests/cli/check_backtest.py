@@ -12,7 +12,7 @@ from command import UNROLL, call, ok, refused, run_checks
 from small_runs import config
 
 SMALL = ["--set", "model.hidden=4", "--set", "train.max_updates=20", "--set", "train.validate_every=10", "--threads", 1]
-BASELINES = ["persistence", "seasonal_naive", "linear_ar"]
+BASELINES = ["persistence", "seasonal_naive", "theta", "linear_ar"]
 
 
 def monthly(folder, rows=96):
@@ -98,10 +98,14 @@ def by_baseline(folder):
     rows = rows_of(folder / "sales.csv")
     (folder / "shorter.csv").write_text("month,sales\n" + "".join(f"{r['month']},{r['sales']}\n" for r in rows[:-3]))
     ok("backtest", source, "--no-refit", "--folds", 1, "--forecasts", folder / "f.csv", *SMALL)
-    wanted = [float(row["linear_ar"]) for row in rows_of(folder / "f.csv")[-3:]]
-    found = ok("predict", run, "--input", folder / "shorter.csv", "--baseline", "linear_ar").out.splitlines()
-    assert [float(line.split(",")[1]) for line in found[1:]] == wanted, (found, wanted)
-    refused(2, "predict", run, "--input", data, "--baseline", "ets", says=["persistence, seasonal_naive, linear_ar"])
+    for name in ("linear_ar", "theta"):
+        wanted = [float(row[name]) for row in rows_of(folder / "f.csv")[-3:]]
+        found = ok("predict", run, "--input", folder / "shorter.csv", "--baseline", name).out.splitlines()
+        assert [float(line.split(",")[1]) for line in found[1:]] == wanted, (name, found, wanted)
+    refused(2, "predict", run, "--input", data, "--baseline", "ets",
+            says=["persistence, seasonal_naive, theta, linear_ar"])
+    (folder / "few.csv").write_text("month,sales\n2020-01,3\n2020-02,4\n")
+    refused(3, "predict", run, "--input", folder / "few.csv", "--baseline", "theta", says=["has 2 rows"])
     (folder / "other").mkdir()
     ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 1)
     assert "only forecasts have baselines" in call("predict", folder / "c", "--baseline", "persistence").err

@@ -99,11 +99,11 @@ with tempfile.TemporaryDirectory() as folder:
     history[3] = math.nan
     check(np.isfinite(run.model.predict(np.array(history))[0]).all(), "NaN in a history is filled")
 found = unroll.backtest(table, 3, 2, id="store", settings=SETTINGS | {"train.validate_every": 20})
-check(list(found) == ["unique_id", "ds", "cutoff", "y", "unroll", "persistence", "seasonal_naive"],
+check(list(found) == ["unique_id", "ds", "cutoff", "y", "unroll", "persistence", "seasonal_naive", "theta"],
       "columns of a backtest")
 for name, of in {"unique_id": "series", "ds": "at", "cutoff": "origin"}.items():
     check(found[name] == [row[of] for row in wanted], f"{name} of a backtest")
-for name, of in {"y": "value", "unroll": "forecast", "seasonal_naive": "seasonal_naive"}.items():
+for name, of in {"y": "value", "unroll": "forecast", "seasonal_naive": "seasonal_naive", "theta": "theta"}.items():
     check(close(found[name], [row[of] for row in wanted]), f"{name} of a backtest is that of the command")
 found = unroll.backtest(np.array(one), 2, folds=1, refit=False, settings=SETTINGS)
 check(found["ds"][0] == found["cutoff"][0] + 1 and len(found["linear_ar"]) == len(found["y"]),

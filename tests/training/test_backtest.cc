@@ -96,7 +96,7 @@ TEST_CASE("without refit a backtest forecasts each test window once, as the mode
     CHECK(last == 3);
     // Errors of the baselines are those of the task.
     const std::vector<std::string> names = BaselineForecaster::names(*task);
-    CHECK(names.size() == (csv == one_series() ? 3 : 2));
+    CHECK(names.size() == (csv == one_series() ? 4 : 3));
     for (std::size_t b = 0; b < names.size(); ++b) {
       ForecastErrors errors;
       for (const Visited& v : all) errors.add(v.forecast.baselines[b], v.forecast.value, v.forecast.unit);
@@ -155,9 +155,9 @@ TEST_CASE("a baseline continues histories of any length, and an unknown one is r
   CHECK(BaselineForecaster(*task, "seasonal_naive").predict(histories, 7) ==
         std::vector<Values>{{2, 3, 4, 5, 6, 7, 2}, {9, 9, 9, 9, 9, 9, 9}});
   CHECK(BaselineForecaster(*task, "linear_ar").predict(histories)[0].size() == 3);
-  CHECK(refusal([&] { BaselineForecaster(*task, "ets"); }).find("persistence, seasonal_naive, linear_ar") !=
+  CHECK(refusal([&] { BaselineForecaster(*task, "ets"); }).find("persistence, seasonal_naive, theta, linear_ar") !=
         std::string::npos);
   const auto many = make_forecast(backtested(), three_series(), "f.csv");
-  CHECK(refusal([&] { BaselineForecaster(*many, "linear_ar"); }).find("persistence, seasonal_naive") !=
+  CHECK(refusal([&] { BaselineForecaster(*many, "linear_ar"); }).find("persistence, seasonal_naive, theta") !=
         std::string::npos);
 }

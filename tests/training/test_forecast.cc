@@ -145,7 +145,7 @@ TEST_CASE("metrics and baselines are those of each series in its own units, and 
     }
   };
   check(both, of_fast, of_slow);
-  for (const char* method : {"persistence", "seasonal_naive", "linear_ar"}) {
+  for (const char* method : {"persistence", "seasonal_naive", "theta", "linear_ar"}) {
     CAPTURE(method);
     check(both_baselines.at(method), fast_baselines.at(method), slow_baselines.at(method));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The baselines of a forecast: persistence, seasonal_naive and linear_ar. Shapes: S series.
+// The baselines of a forecast: persistence, seasonal_naive, theta and linear_ar. Shapes: S series.
 #include <algorithm>
 #include <cmath>
 
@@ -7,13 +7,14 @@
 #include "core/support/text/short_number.h"
 #include "core/tasks/common/split_records.h"
 #include "core/tasks/forecast/forecast_series.h"
+#include "core/tasks/forecast/theta.h"
 #include "unroll/support/error.h"
 
 namespace unroll {
 
 namespace {
 
-constexpr std::string_view k_baselines[] = {"persistence", "seasonal_naive", "linear_ar"};
+constexpr std::string_view k_baselines[] = {"persistence", "seasonal_naive", "theta", "linear_ar"};
 
 void fit_regressions(const BaselineData& data, std::span<Autoregression> regressions, std::size_t first) {
   SeriesCursor cursor(data.train);
@@ -74,15 +75,17 @@ SeriesBaselines::SeriesBaselines(const BaselineData& data, bool regresses)
 }
 
 std::span<const std::string_view> SeriesBaselines::names() const {
-  return std::span(k_baselines).first(regressions_.empty() ? 2 : 3);
+  return std::span(k_baselines).first(std::size(k_baselines) - (regressions_.empty() ? 1 : 0));
 }
 
 std::int64_t SeriesBaselines::history(std::string_view name) const {
+  if (name == "theta") return theta_history(period_);
   return name == "persistence" ? 1 : name == "seasonal_naive" ? period_ : window_ + differencing_.depth();
 }
 
 std::vector<double> SeriesBaselines::path(std::string_view name, std::span<const double> past, std::size_t series,
                                           std::int64_t steps) const {
+  if (name == "theta") return theta_forecast(past, period_, steps);
   const auto level = [&](std::int64_t back) { return past[std::max<std::int64_t>(std::ssize(past) - back, 0)]; };
   std::vector<double> values;
   if (name == "linear_ar") {
@@ -128,8 +131,8 @@ std::vector<MethodErrors> method_errors(const BaselineData& data, const SeriesWi
 std::vector<std::string> BaselineForecaster::names(const Task& task) {
   const auto* series = dynamic_cast<const SplitSeries*>(&task);
   if (!series) throw Error(ErrorKind::usage, "BaselineForecaster", "the task is no forecast");
-  const std::size_t n = series->series(Split::train).id_column() == "none" ? 3 : 2;
-  return {std::begin(k_baselines), std::begin(k_baselines) + n};
+  const bool regresses = series->series(Split::train).id_column() == "none";
+  return {std::begin(k_baselines), std::end(k_baselines) - (regresses ? 0 : 1)};
 }
 
 BaselineForecaster::BaselineForecaster(const Task& task, const std::string& name) : name_(name) {
@@ -149,7 +152,7 @@ std::int64_t BaselineForecaster::history() const { return baselines_->history(na
 std::vector<std::vector<double>> BaselineForecaster::predict(std::span<const std::vector<double>> histories,
                                                              std::int64_t steps) const {
   constexpr double k_precision = 1e-7;  // of computed values, as those of a model
-  const bool repeats = name_ != "linear_ar";
+  const bool repeats = name_ == "persistence" || name_ == "seasonal_naive";
   const std::size_t S = n_series_;
   if (steps == 0) steps = horizon();
   std::vector<std::vector<double>> forecasts;

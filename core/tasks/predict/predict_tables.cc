@@ -28,6 +28,13 @@ RecordFile in_pieces(std::shared_ptr<const Vfs::Reader> file, const std::string&
   return {std::move(file), name, k_no_text};
 }
 
+// Returns how many of `rows` rows a file must have: those of the model, or of a season if it is longer. A baseline that
+// reads more takes what there is.
+std::int64_t least_rows(const Metadata& metadata, std::int64_t rows) {
+  const std::int64_t season = metadata.contains("period") ? get_integer(metadata, "period") : 1;
+  return std::min(rows, std::max(get_integer(metadata, "window") + get_form(metadata).depth(), season));
+}
+
 }  // namespace
 
 struct FeatureReader::State {
@@ -97,9 +104,10 @@ struct SeriesEnds::State {
         interpolates(metadata.contains("missing") && get_text(metadata, "missing") == "interpolate"),
         covariates(metadata) {
     const bool has_ids = all.id_column() != "none", has_names = !all.reader().header().empty();
-    if (!has_ids && all.size() < rows)
+    const std::int64_t least = least_rows(metadata, rows);
+    if (!has_ids && all.size() < least)
       throw Error(ErrorKind::input_file, name,
-                  "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(rows),
+                  "has " + counted(all.size(), "row") + " with values; the model reads " + std::to_string(least),
                   "Give a longer history");
     const std::vector<SeriesScales> trained = get_scales(metadata);
     for (std::size_t s = 0; s < all.n_series(); ++s)
@@ -109,7 +117,7 @@ struct SeriesEnds::State {
     if (has_ids) id = has_names ? all.id_column() : get_text(metadata, "id");
     notes = all.notes();
     const auto n_short = std::ranges::count_if(all.segments(), [&](const SeriesSegment& s) { return s.size() < rows; });
-    if (n_short > 0)
+    if (n_short > 0 && least == rows)
       notes.push_back(name + ": " + counted_are(n_short, "series") + " shorter than the " + counted(rows, "row") +
                       " that the model reads; their first value stands for earlier ones");
     for (const std::string& warning : all.warnings()) notes.push_back("warning: " + warning);

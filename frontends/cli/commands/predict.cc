@@ -54,7 +54,7 @@ void add_options(CLI::App& app, PredictArguments& o) {
                            "NAME-path-1, NAME-path-2, ...",
                            {1, 10000, 100}), "0");
   allow_only(add_text(app, "--baseline", o.baseline, "NAME", "Forecast with a baseline in place of the model.",
-                      "the model"), {"persistence", "seasonal_naive", "linear_ar"});
+                      "the model"), {"persistence", "seasonal_naive", "theta", "linear_ar"});
   add_output(app, o, "Print one JSON object per line, as --format jsonl.");
   add_config_device(app, o);
   add_examples(app,

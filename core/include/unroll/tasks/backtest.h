@@ -38,7 +38,7 @@ class UNROLL_API BaselineForecaster {
  public:
   // Fits the baseline to the training set. Throws Error(usage) if the task is no forecast or has no such baseline.
   BaselineForecaster(const Task& task, const std::string& name);
-  // Returns persistence, seasonal_naive and, without an id column, linear_ar.
+  // Returns persistence, seasonal_naive, theta and, without an id column, linear_ar.
   static std::vector<std::string> names(const Task& task);
 
   std::int64_t horizon() const;

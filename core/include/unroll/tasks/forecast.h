@@ -47,8 +47,9 @@ namespace unroll {
 // Metrics over all columns: mae and rmse in the units of the data, and mase. mase is mae divided by the training error
 // of the one-step seasonal naive forecast (Hyndman & Koehler 2006), per column. With several columns each metric is
 // also reported per column as "mae.NAME"; across columns with different units only mase is meaningful. Baselines, per
-// column: persistence, seasonal_naive, and linear_ar, an autoregression of order `window` fitted by least squares to
-// the differences of the model. It reads its own predictions beyond the first step, and is left out with an id column.
+// column: persistence, seasonal_naive, theta (the Theta method, Assimakopoulos & Nikolopoulos 2000), and linear_ar, an
+// autoregression of order `window` fitted by least squares to the differences of the model. It reads its own
+// predictions beyond the first step, and is left out with an id column.
 struct ForecastOptions {
   RecurrentModelOptions model;
   std::string column;

@@ -54,9 +54,9 @@ struct SeriesEnd {
 class UNROLL_API SeriesEnds {
  public:
   // Reads the last `rows` rows of each id, or fewer if there are fewer, and continues the dates by `steps`. Throws
-  // Error(input_file) when the file is not a table of numbers, has fewer rows and no id column, or has another date
-  // step than the training file. Throws Error(usage) on a missing column, and if the rows to forecast have no future
-  // covariates.
+  // Error(input_file) when the file is not a table of numbers, has fewer rows than a model or a season and no id
+  // column, or has another date step than the training file. Throws Error(usage) on a missing column, and if the rows
+  // to forecast have no future covariates.
   SeriesEnds(const Metadata& metadata, std::shared_ptr<const Vfs::Reader> file, const std::string& name,
              std::int64_t rows, std::int64_t steps);
 
