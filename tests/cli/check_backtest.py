@@ -108,7 +108,7 @@ def by_baseline(folder):
     refused(3, "predict", run, "--input", folder / "few.csv", "--baseline", "theta", says=["has 2 rows"])
     (folder / "other").mkdir()
     ok("train", config(folder / "other", "classify"), "--out", folder / "c", "--max-updates", 1)
-    assert "is for forecasts; the model is of the task classify" in call("predict", folder / "c", "--baseline", "persistence").err
+    refused(2, "predict", folder / "c", "--baseline", "persistence", says=["is for forecasts", "the task classify"])
 
 
 with tempfile.TemporaryDirectory() as work:
