@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from command import UNROLL, call, ok, refused, run_checks
+from command import UNROLL, ok, refused, run_checks
 from small_runs import config
 
 SMALL = ["--set", "model.hidden=4", "--set", "train.max_updates=20", "--set", "train.validate_every=10", "--threads", 1]

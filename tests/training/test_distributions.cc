@@ -157,6 +157,13 @@ TEST_CASE("bounds of a trained distribution hold their share of the noise of a s
     scores.put(metrics);
     CHECK(metrics.at("coverage_90") > 0.82);  // of 240 values
     CHECK(metrics.at("coverage_90") < 0.97);
+    for_each_forecast(*m.task, Split::test, forecaster,
+                      [&](const PastForecast& f) {
+                        CHECK(f.bounds[0] <= f.forecast);
+                        CHECK(f.bounds[1] >= f.forecast);
+                        if (counts) CHECK(f.bounds[0] == std::floor(f.bounds[0]));
+                      },
+                      {}, &intervals);
     if (counts) continue;
     CHECK(bounds[4] == doctest::Approx(50 - 1.645 * 4).epsilon(0.06));
     CHECK(bounds[6] == doctest::Approx(50 + 1.645 * 4).epsilon(0.06));

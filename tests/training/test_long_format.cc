@@ -229,7 +229,10 @@ TEST_CASE("a constant series is named, and so is a scale that cannot fit all ser
   for (int t = 0; t < 40; ++t) csv += "flat," + std::to_string(t) + ",3\n";
   std::string notes;
   for (const std::string& note : make_forecast(small_forecast(), csv, "f.csv")->notes()) notes += note + "\n";
-  CHECK(mentions(notes, "f.csv: 1 series is shorter than data.period or repeat it exactly"));
+  CHECK(mentions(notes, "f.csv: 1 series is without a change over data.period"));
+  const std::string flat = "unique_id,t,y\n" + csv.substr(csv.find("flat,"));
+  const auto refused = refusal([&] { make_forecast(small_forecast(), flat, "f.csv"); });
+  CHECK(mentions(refused, "none has a change over data.period"));
   auto o = small_forecast();
   o.scale = "series";
   CHECK(mentions(refusal([&] { make_forecast(o, csv, "f.csv"); }), "data.scale"));

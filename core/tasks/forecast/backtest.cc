@@ -12,7 +12,7 @@
 #include "core/data/series/series_rows.h"
 #include "core/support/text/short_number.h"
 #include "core/tasks/common/split_records.h"
-#include "core/tasks/forecast/form/covariates.h"
+#include "core/tasks/forecast/form/forecast_form.h"
 #include "unroll/support/error.h"
 #include "unroll/tasks/forecast.h"
 
@@ -166,7 +166,9 @@ void ForecastIntervals::learn(const Task& task, Method& forecaster) {
   const SplitSeries& series = series_of(task, "ForecastIntervals");
   n_series_ = series.series(Split::validation).n_series();
   n_values_ = static_cast<std::size_t>(forecaster.horizon()) * n_series_;
-  is_non_negative_ = task.metadata().contains("non_negative");
+  const Metadata metadata = task.metadata();
+  is_non_negative_ = metadata.contains("non_negative");
+  are_counts_ = get_form(metadata).distribution.is_of_counts();
   is_relative_ = series.series(Split::train).id_column() != "none";
   errors_.resize(n_values_);
   if constexpr (std::is_same_v<Method, Forecaster>)
@@ -234,8 +236,9 @@ std::vector<double> ForecastIntervals::bounds(std::span<const double> forecast, 
       const auto rounded = [&](double bound) {
         return shortest_near(is_non_negative_ ? std::max(bound, 0.0) : bound, k_precision * half);
       };
-      all[2 * l * n + k] = rounded(middle - half);
-      all[(2 * l + 1) * n + k] = rounded(middle + half);
+      const double low = std::min(middle - half, forecast[k]), high = std::max(middle + half, forecast[k]);
+      all[2 * l * n + k] = are_counts_ ? std::max(std::floor(low), 0.0) : rounded(low);
+      all[(2 * l + 1) * n + k] = are_counts_ ? std::ceil(high) : rounded(high);
     }
   return all;
 }

@@ -81,6 +81,10 @@ void ForecastWindows::add_windows(std::size_t split, const ForecastRecipe& recip
 
 // Rows of data.path: [0, validation) train, [validation, test) validate, [test, n) test.
 void ForecastWindows::refuse_training(const ForecastOptions& o, const std::string& name) const {
+  if (n_without_unit_ == std::ssize(splits_))
+    throw Error(ErrorKind::usage, name,
+                "no series can be trained on: none has a change over data.period = " + std::to_string(o.period),
+                "Set data.period to the length of a season, or to 1; a series that repeats needs no model");
   std::int64_t validation = 0, test = 0;
   for (const SegmentSplit& s : splits_) {
     validation += s.test - s.validation;
@@ -105,7 +109,7 @@ std::vector<std::string> ForecastWindows::notes() const {
     all.push_back(of + counted_are(n_short_, "series") + " too short for a training window: forecast, not trained on");
   if (n_without_unit_ > 0)
     all.push_back(of + counted_are(n_without_unit_, "series") +
-                  " shorter than data.period or repeat it exactly: forecast, neither trained on nor scored");
+                  " without a change over data.period: forecast, neither trained on nor scored");
   return all;
 }
 

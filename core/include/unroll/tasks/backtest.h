@@ -108,8 +108,9 @@ class UNROLL_API ForecastIntervals {
   // The number of errors that an interval at `level`, between 0 and 1, needs.
   static std::int64_t least_errors(double level);
   // Returns the bounds [L,2,steps,S] around a forecast [steps,S], at most H steps, as Forecaster::bounds; NaN with too
-  // few errors. They are rounded to a millionth of the width. `history` [rows, S] precedes the forecast.
-  // `of_model` is what Forecaster::bounds gives, and empty without a distribution.
+  // few errors. They contain the forecast, and are rounded to a millionth of the width, those of counts to counts.
+  // `history` [rows, S] precedes the forecast. `of_model` is what Forecaster::bounds gives, and empty without a
+  // distribution.
   std::vector<double> bounds(std::span<const double> forecast, std::span<const double> history,
                              std::span<const double> of_model = {}) const;
 
@@ -120,7 +121,7 @@ class UNROLL_API ForecastIntervals {
 
   std::vector<double> levels_;
   std::size_t n_series_ = 0, n_values_ = 0;  // S, H*S
-  bool is_relative_ = false, is_non_negative_ = false;
+  bool is_relative_ = false, is_non_negative_ = false, are_counts_ = false;
   // [H*S], absolute, ascending. With a distribution [L,H*S]: how far values are beyond the bounds, in their distance.
   std::vector<std::vector<double>> errors_;
 };
