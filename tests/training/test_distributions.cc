@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/nn/normal_quantile.h"
 #include "core/tasks/forecast/form/cumulative.h"
 #include "core/tasks/forecast/form/distribution.h"
 #include "tests/support/refusal.h"

@@ -96,6 +96,8 @@ struct Forecaster::State {
   void extend(std::span<Lane> lanes, std::int64_t rows, std::span<const std::size_t> inputs, const Request& request) {
     const TensorMap outputs = answers(lanes, rows);
     const auto given = outputs.at("prediction").values<float>();
+    const bool has_units = !form.distribution.empty();
+    const auto scaled_units = has_units ? outputs.at("unit").values<float>() : std::span<const float>();
     const std::size_t S = n_series(), H = horizon(), n = H * S;
     std::vector<double> base(n), units(n, 1);
     for (std::size_t b = 0; b < lanes.size(); ++b) {
@@ -109,8 +111,7 @@ struct Forecaster::State {
       for (std::size_t i = 0; i < n; ++i) {
         const ZScore& scale = scales[i % S].ahead[i / S];
         const float computed = given[b * n + i];
-        if (!form.distribution.empty())
-          units[i] = outputs.at("unit").values<float>()[b * n + i] * scale.deviation;
+        if (has_units) units[i] = scaled_units[b * n + i] * scale.deviation;
         const double offset = scale.mean + base[i];
         lane.levels.push_back(form.shown(static_cast<double>(computed) * scale.deviation + offset, units[i]));
         lane.answer.push_back(form.distribution.is_of_counts()

@@ -117,9 +117,8 @@ class PredictionIntervals {
                       std::int64_t steps)
       : horizon_(source.horizon) {
     if (options.levels.empty()) return;
-    const std::vector<double> shares = shares_of(options.levels);
     levels_ = options.levels;
-    shares_ = shares;
+    shares_ = shares_of(levels_);
     is_sampled_ = steps > horizon_ && source.paths;
     if (is_sampled_) {
       print_line(fmt::format("intervals are those of {} paths drawn from the model; they are not calibrated beyond its "
@@ -132,7 +131,7 @@ class PredictionIntervals {
                   fmt::format("intervals are known for the {} that the model forecasts; --horizon is {}",
                               counted(horizon_, "step"), steps),
                   "Leave --horizon out, or train with a larger data.horizon or with model.distribution");
-    found_.emplace(source.intervals(*task_of(run), shares));
+    found_.emplace(source.intervals(*task_of(run), shares_));
     print_interval_notes(*found_, levels_, static_cast<bool>(source.bounds));
   }
 

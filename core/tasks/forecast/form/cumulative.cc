@@ -42,8 +42,6 @@ double incomplete_beta(double a, double b, double x) {
 
 double normal_cumulative(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 
-double normal_quantile(double share) { return inverse_of(normal_cumulative, share, -38, 38); }
-
 double student_cumulative(double x, double nu) {
   const double tail = incomplete_beta(nu / 2, 0.5, nu / (nu + x * x)) / 2;
   return x > 0 ? 1 - tail : tail;

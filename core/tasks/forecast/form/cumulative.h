@@ -7,7 +7,6 @@
 namespace unroll {
 
 double normal_cumulative(double x);
-double normal_quantile(double share);  // share between 0 and 1
 // Student's t with nu > 0 degrees of freedom (Abramowitz & Stegun 1964, 26.7.1).
 double student_cumulative(double x, double nu);
 // The number of failures, k = 0, 1, ..., before `successes` > 0 at a probability of 1 - p each (26.5.26 there).

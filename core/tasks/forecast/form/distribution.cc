@@ -7,6 +7,7 @@
 #include <numbers>
 #include <string>
 
+#include "core/nn/normal_quantile.h"
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/forecast/form/cumulative.h"
 #include "unroll/ir/ops.h"
