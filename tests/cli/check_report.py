@@ -272,7 +272,7 @@ def forecasts(folder):
     page = Page(folder / "r.html")
     written = ok("predict", run, "--input", folder / "before.csv", "--svg", folder / "new.svg").out.splitlines()[1:]
     values = [float(line.split(",")[1]) for line in written]
-    both, methods = {"Observed", "Model"}, {"Persistence", "Seasonal naive"}
+    both, methods = {"Observed", "Model"}, {"Persistence", "Seasonal naive", "Theta"}
     for title, lines in ("Forecasts: sales", both), ("Last forecasts and baselines: sales", both | methods):
         chart = page.charts[title]
         assert set(chart["lines"]) == lines and chart["axes"] == ["sales (data units)", "Row of the data"], chart

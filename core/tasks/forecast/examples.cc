@@ -2,6 +2,7 @@
 // The last forecasts of a split, for pictures.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/data/series/series_rows.h"
 #include "core/tasks/common/example_parts.h"
@@ -27,7 +28,10 @@ std::vector<std::int64_t> last_windows(const Runs& windows, const SeriesSegment&
 void add_examples(const SplitSeries& task, const SeriesSegment& segment, Forecaster& forecaster, std::size_t most,
                   Examples& examples) {
   const SeriesRows& rows = task.series(examples.split);
-  const std::int64_t H = forecaster.horizon(), period = task.period();
+  const std::int64_t H = forecaster.horizon();
+  const auto baselines = task.fit_baselines(/*regresses=*/false);
+  std::int64_t back = 1;
+  for (const std::string_view name : baselines->names()) back = std::max(back, baselines->history(name));
   const std::size_t S = rows.n_series(), first = examples.forecasts.size();
   for (std::size_t s = 0; s < S; ++s) examples.forecasts.emplace_back().series = rows.series_name(segment, s);
   SeriesPiece piece;
@@ -37,18 +41,20 @@ void add_examples(const SplitSeries& task, const SeriesSegment& segment, Forecas
     const Forecaster::Values covariates =
         covariates_around(task.covariates(), rows, t - forecaster.history(), t, t + H);
     const Forecaster::Values values = forecaster.predict({&piece.levels, 1}, 0, {&covariates, 1})[0];
-    rows.read(std::max(t - std::max<std::int64_t>(period, 1), segment.begin), t + H, piece);
-    for (std::int64_t h = 0; h < H; ++h)
-      for (std::size_t s = 0; s < S; ++s) {
-        ForecastExample& e = examples.forecasts[first + s];
+    rows.read(std::max(t - back, segment.begin), t + H, piece);
+    for (std::size_t s = 0; s < S; ++s) {
+      ForecastExample& e = examples.forecasts[first + s];
+      std::vector<double> past;
+      for (std::int64_t r = piece.begin; r < t; ++r) past.push_back(piece.level(r, s));
+      for (const std::string_view name : baselines->names())
+        std::ranges::copy(baselines->path(name, past, s, H), std::back_inserter(e.baselines[std::string(name)]));
+      for (std::int64_t h = 0; h < H; ++h) {
         e.at.push_back(rows.place(segment, t + h));
         e.actual.push_back(piece.is_observed(t + h, s) ? piece.level(t + h, s) : std::nan(""));
         e.predicted.push_back(values[h * S + s]);
         e.ahead.push_back(h + 1);
-        e.baselines["persistence"].push_back(piece.level(t - 1, s));
-        const std::int64_t before = t + h - (h / period + 1) * period;
-        e.baselines["seasonal_naive"].push_back(before >= piece.begin ? piece.level(before, s) : std::nan(""));
       }
+    }
   }
 }
 

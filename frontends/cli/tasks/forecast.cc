@@ -299,7 +299,7 @@ FileAnswer answer_series(const RunFolder& run, Backend& backend, const PredictAr
 
 const TaskRow forecast_row = {
     .title = "Forecast",
-    .loss = "Loss (errors in units of each series)",
+    .loss = "Loss (in units of each series)",
     .metrics = {{{"mase", "MASE"}, {"mae", "MAE"}}},
     .defaults = {{{"model.hidden", 32},
                   {"train.lr", 0.001},
