@@ -6,6 +6,7 @@
 #include <set>
 
 #include "unroll/ir/ops.h"
+#include "unroll/ir/strided_read.h"
 
 namespace unroll::common {
 
@@ -112,34 +113,10 @@ class TaskFinder {
     if (!in_one_space(node.inputs[0], {id, 0})) return false;
     const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
     Reading from = lies(node.inputs[0]);
-    switch (node.op) {
-      case Op::reshape:
-        if (!same_place(x, from, {from.offset, dense_of(x)})) return false;
-        from.strides = dense_of(y);
-        break;
-      case Op::slice: {
-        const auto stride = from.strides[node.attributes.get<std::int64_t>("axis")];
-        const std::int64_t skipped = node.attributes.get<std::int64_t>("start") * stride;
-        from.offset += skipped * dtype_bytes(node.outputs[0].dtype);
-        break;
-      }
-      case Op::transpose: {
-        Ints strides;
-        for (const std::int64_t axis : node.attributes.get<Ints>("permutation"))
-          strides.push_back(from.strides[axis]);
-        from.strides = std::move(strides);
-        break;
-      }
-      case Op::broadcast: {
-        Ints strides(y.rank(), 0);
-        for (int axis = 0, shift = y.rank() - x.rank(); axis < x.rank(); ++axis)
-          if (x[axis] != 1)
-            strides[axis + shift] = from.strides[axis];
-        from.strides = std::move(strides);
-        break;
-      }
-      default: return false;
-    }
+    auto read = strided_read(node, x, from.strides);
+    if (!read) return false;
+    from.offset += read->start * dtype_bytes(node.outputs[0].dtype);
+    from.strides = std::move(read->strides);
     return same_place(y, from, lies({id, 0}));
   }
 

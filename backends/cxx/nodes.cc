@@ -5,6 +5,7 @@
 #include "backends/common/print_expression.h"
 #include "backends/common/print_parts.h"
 #include "backends/cxx/parts.h"
+#include "unroll/ir/strided_read.h"
 #include "unroll/support/error.h"
 
 namespace unroll::cxx {
@@ -64,21 +65,11 @@ void pointwise(const At& at) {
 
 void same_elements(const At& at) { at.source.place({at.id, 0}, at.from(0)); }
 
-void print_slice(const At& at) {
-  const Strides whole = common::dense_strides(at.type(0).shape);
-  const Index first = at.node.attributes.get<Index>("start") * whole[axis_of(at.node)];
-  copy(at, at.shape(), at.from(0), whole, first, at.to(), common::dense_strides(at.shape()), 0);
-}
-void print_transpose(const At& at) {
-  const Strides own = common::dense_strides(at.type(0).shape);
-  const Ints& order = at.node.attributes.get<Ints>("permutation");
-  Strides read{};
-  for (std::size_t k = 0; k < order.size(); ++k) read[k] = own[order[k]];
-  copy(at, at.shape(), at.from(0), read, 0, at.to(), common::dense_strides(at.shape()), 0);
-}
-void print_broadcast(const At& at) {
-  copy(at, at.shape(), at.from(0), common::broadcast_strides(at.type(0).shape, at.shape()), 0, at.to(),
-       common::dense_strides(at.shape()), 0);
+void print_strided(const At& at) {
+  const auto read = strided_read(at.node, at.type(0).shape, common::dense_strides(at.type(0).shape));
+  Strides strides{};
+  std::ranges::copy(read->strides, strides.begin());
+  copy(at, at.shape(), at.from(0), strides, read->start, at.to(), common::dense_strides(at.shape()), 0);
 }
 void fill(const At& at, const Place& to, const std::string& value) {
   at.source.line("for (int e = 0; e < " + number(at.shape().elements()) + "; ++e) " + to.at("e") + " = " + value + ";");
@@ -168,7 +159,8 @@ struct Row {
 };
 constexpr Row k_rows[] = {
     {Op::fused, pointwise},          {Op::reshape, same_elements},   {Op::stop_gradient, same_elements},
-    {Op::slice, print_slice},        {Op::transpose, print_transpose}, {Op::broadcast, print_broadcast},
+    {Op::slice, print_strided},      {Op::transpose, print_strided}, {Op::broadcast, print_strided},
+    {Op::windows, print_strided},
     {Op::pad, print_pad},            {Op::concat, print_concat},     {Op::reduce_sum, print_reduction},
     {Op::reduce_max, print_reduction}, {Op::argmax, print_argmax},   {Op::iota, print_iota},
     {Op::gather, print_gather},

@@ -6,6 +6,7 @@
 
 #include "backends/common/hazards.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/strided_read.h"
 #include "unroll/support/error.h"
 
 namespace unroll::device {
@@ -143,26 +144,16 @@ void Lowering::move_node(std::int32_t id) {
   const Node& node = graph().node(id);
   const ValueId in = node.inputs[0], out{id, 0};
   const Shape &x = type(in).shape, &y = type(out).shape;
-  Side from{operand(in)}, to{operand(out), 0, strides(out, y)};
-  switch (node.op) {
-    case Op::reshape:
-      // Both are dense, or the passes would not have made a copy of it: in row-major order of the operand.
-      from.strides = strides(in, x);
-      to.strides = common::dense_strides(x);
-      break;
-    case Op::transpose: {
-      const Ints own = common::strides_of(plan_, in), permutation = node.attributes.get<Ints>("permutation");
-      for (std::size_t axis = 0; axis < permutation.size(); ++axis)
-        from.strides[axis] = own[permutation[axis]];
-      break;
-    }
-    case Op::slice:
-      from.strides = strides(in, y);
-      from.offset = node.attributes.get<std::int64_t>("start") * common::strides_of(plan_, in)[axis_of(node)];
-      break;
-    default: from.strides = strides(in, y);
+  Side from{operand(in), 0, strides(in, x)}, to{operand(out), 0, strides(out, y)};
+  const auto read = strided_read(node, x, from.strides);
+  if (read) {
+    from.offset = read->start;
+    from.strides = {};
+    std::ranges::copy(read->strides, from.strides.begin());
+  } else {
+    to.strides = common::dense_strides(x);  // in row-major order of the operand, to a dense result
   }
-  move(type(in).dtype, node.op == Op::reshape ? x : y, from, to);
+  move(type(in).dtype, read ? y : x, from, to);
 }
 
 void Lowering::concat(std::int32_t id) {

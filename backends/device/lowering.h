@@ -94,7 +94,7 @@ class Lowering {
   };
   void move(DType dtype, const Shape& shape, const Side& from, const Side& to);
   void fill_zero(DType dtype, const Shape& shape, const Side& to);
-  void move_node(std::int32_t id);  // reshape, transpose, slice, broadcast
+  void move_node(std::int32_t id);  // reshape and strided reads
   void concat(std::int32_t id);
   void pad(std::int32_t id);
 

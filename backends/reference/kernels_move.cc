@@ -76,6 +76,16 @@ void broadcast(const Call& call) {
   copy_from(x, out, offsets_of(out.type.shape, broadcast_strides(x.type.shape, out.type.shape)));
 }
 
+void windows(const Call& call) {
+  // position (n, i) of the result is position n * stride + i * dilation of x
+  const View &x = call.inputs[0], &out = call.outputs[0];
+  auto strides = dense_strides(x.type.shape);
+  const std::int64_t step = strides[axis_of(call)];
+  strides[axis_of(call)] = step * call.node.attributes.get<std::int64_t>("stride");
+  strides.insert(strides.end() - 1, step * call.node.attributes.get<std::int64_t>("dilation"));
+  copy_from(x, out, offsets_of(out.type.shape, strides));
+}
+
 void iota(const Call& call) {
   const View& out = call.outputs[0];
   std::vector<std::int64_t> strides(out.type.shape.rank(), 0);
@@ -87,6 +97,7 @@ void iota(const Call& call) {
 constexpr KernelRow k_move_rows[] = {
     {Op::iota, iota}, {Op::reshape, reshape}, {Op::transpose, transpose}, {Op::slice, slice},
     {Op::pad, pad},   {Op::concat, concat},   {Op::broadcast, broadcast},
+    {Op::windows, windows},
 };
 
 }  // namespace

@@ -45,6 +45,10 @@ Values concat_rule(const Backward& b) {
 }
 Values broadcast_rule(const Backward& b) { return {b.d()}; }  // the walk sums over what was repeated
 
+Values windows_rule(const Backward& b) {
+  return {overlap_add(b.d(), axis_of(b), b.in_type(0).shape[axis_of(b)], integer(b, "stride"), integer(b, "dilation"))};
+}
+
 // Y = A B; with op(X) = X or its transpose: dA = D op(B)^T, dB = op(A)^T D, transposed once more where A or B were
 Values matmul_rule(const Backward& b) {
   const bool ta = b.node.attributes.get_or<bool>("transpose_a", false);
@@ -80,6 +84,7 @@ Values scatter_add_rule(const Backward& b) { return {Value(), gather(b.d(), b.in
 constexpr RuleRow k_linear_rows[] = {
     {Op::reshape, reshape_rule}, {Op::transpose, transpose_rule},     {Op::slice, slice_rule},
     {Op::pad, pad_rule},         {Op::concat, concat_rule},           {Op::broadcast, broadcast_rule},
+    {Op::windows, windows_rule},
     {Op::matmul, matmul_rule},   {Op::reduce_sum, reduce_sum_rule},   {Op::reduce_max, reduce_max_rule},
     {Op::gather, gather_rule},   {Op::scatter_add, scatter_add_rule},
 };

@@ -32,7 +32,7 @@ constexpr DTypeRow k_dtypes[] = {
 constexpr std::string_view k_metadata = "__metadata__";
 constexpr std::string_view k_next = "The file is damaged or was not written as safetensors: write or download it again";
 
-[[noreturn]] void refuse(const std::string& file, const std::string& what) {
+[[noreturn]] void reject(const std::string& file, const std::string& what) {
   throw Error(ErrorKind::input_file, file, what, k_next);
 }
 
@@ -132,7 +132,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     return static_cast<Field>(std::find(k_fields.begin(), k_fields.end(), name) - k_fields.begin());
   }
 
-  [[noreturn]] void fail(const std::string& what) const { refuse(file_, what); }
+  [[noreturn]] void fail(const std::string& what) const { reject(file_, what); }
   [[noreturn]] void fail_entry(const std::string& what) const { fail("entry " + in_quotes(name_) + " " + what); }
   [[noreturn]] bool unexpected(const std::string& what) const {
     if (depth_ == 0) fail("must start with a JSON object, has " + what);
@@ -216,28 +216,28 @@ void check_coverage(const FileHeader& header, std::size_t data_bytes, const std:
   for (const auto* entry : order) {
     const auto& [name, e] = *entry;
     if (e.begin != at)
-      refuse(file, "entry " + in_quotes(name) +
+      reject(file, "entry " + in_quotes(name) +
                        (e.begin < at ? " overlaps the one before it" : " leaves a hole before it") +
                        ": it starts at data byte " + std::to_string(e.begin) + ", expected " + std::to_string(at));
     if (e.end > data_bytes)
-      refuse(file, "entry " + in_quotes(name) + " ends at data byte " + std::to_string(e.end) + ", the file has " +
+      reject(file, "entry " + in_quotes(name) + " ends at data byte " + std::to_string(e.end) + ", the file has " +
                        std::to_string(data_bytes));
     at = e.end;
   }
   if (at != data_bytes)
-    refuse(file, "has " + std::to_string(data_bytes) + " bytes of data, its entries cover " + std::to_string(at));
+    reject(file, "has " + std::to_string(data_bytes) + " bytes of data, its entries cover " + std::to_string(at));
 }
 
 std::size_t header_length(std::span<const std::byte> file, const std::string& file_name) {
   if (file.size() < 8)
-    refuse(file_name,
+    reject(file_name,
            "has " + std::to_string(file.size()) + " bytes; a safetensors file starts with 8 bytes of header length");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length > k_max_header_bytes)
-    refuse(file_name, "claims a header of " + std::to_string(length) + " bytes; at most 100000000 are allowed");
+    reject(file_name, "claims a header of " + std::to_string(length) + " bytes; at most 100000000 are allowed");
   if (length > file.size() - 8)
-    refuse(file_name, "claims a header of " + std::to_string(length) + " bytes, but ends after " +
+    reject(file_name, "claims a header of " + std::to_string(length) + " bytes, but ends after " +
                           std::to_string(file.size() - 8));
   return static_cast<std::size_t>(length);
 }
@@ -275,13 +275,13 @@ std::map<std::string, std::string> tied_tensors(const std::map<std::string, std:
 FileHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name) {
   const std::size_t length = header_length(file, file_name);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
-  if (!text.starts_with('{')) refuse(file_name, "must have a header that starts with '{'");
+  if (!text.starts_with('{')) reject(file_name, "must have a header that starts with '{'");
   // The JSON reader stops at a zero byte and would not see the rest.
-  if (text.find('\0') != text.npos) refuse(file_name, "has a zero byte in its header");
+  if (text.find('\0') != text.npos) reject(file_name, "has a zero byte in its header");
   FileHeader header;
   header.data_offset = 8 + length;
   HeaderEvents events(file_name, header);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &events)) refuse(file_name, "has a header that is not JSON");
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &events)) reject(file_name, "has a header that is not JSON");
   check_coverage(header, file.size() - header.data_offset, file_name);
   return header;
 }

@@ -64,6 +64,10 @@ Value concat(ValueList parts, int axis) {
 Value broadcast(Value x, Shape shape) {
   return x.shape() == shape ? x : append(Op::broadcast, {x}, {{"shape", ints(shape)}});
 }
+Value windows(Value x, int axis, std::int64_t size, std::int64_t stride, std::int64_t dilation) {
+  return append(Op::windows, {x}, {{"axis", std::int64_t{from_end(axis, x.rank())}},
+                                   {"size", size}, {"stride", stride}, {"dilation", dilation}});
+}
 Value matmul(Value a, Value b, Transposed transposed) {
   return append(Op::matmul, {a, b}, {{"transpose_a", transposed.a}, {"transpose_b", transposed.b}});
 }

@@ -87,8 +87,8 @@ std::string input_text(const ValueDef& input) {
 }
 
 const OperatorRow* find_operator(std::string_view name) {
-  for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), recurrent_rows(),
-                          control_rows(), sequence_rows()}) {
+  for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), convolution_rows(),
+                          recurrent_rows(), control_rows(), sequence_rows()}) {
     for (const OperatorRow& row : rows)
       if (row.name == name) return &row;
   }

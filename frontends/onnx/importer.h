@@ -106,11 +106,12 @@ struct OperatorRow {
   int since;
   Builder build;
 };
-// ops_*.cc
+// frontends/onnx/ops
 std::span<const OperatorRow> elementwise_rows();
 std::span<const OperatorRow> movement_rows();
 std::span<const OperatorRow> index_rows();
 std::span<const OperatorRow> reduction_rows();
+std::span<const OperatorRow> convolution_rows();
 std::span<const OperatorRow> recurrent_rows();
 std::span<const OperatorRow> control_rows();
 std::span<const OperatorRow> sequence_rows();

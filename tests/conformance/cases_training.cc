@@ -151,8 +151,8 @@ const std::vector<Case>& all_cases() {
     std::vector<Case> list;
     for (const auto add :
          {add_elementwise_cases, add_move_cases, add_linear_cases, add_reduce_cases, add_index_cases, add_scan_cases,
-          add_recurrent_cases, add_layer_cases, add_attention_cases, add_loss_cases, add_optimizer_cases,
-          add_half_cases})
+          add_recurrent_cases, add_convolution_cases, add_layer_cases, add_attention_cases, add_loss_cases,
+          add_optimizer_cases, add_half_cases})
       add(list);
     std::set<std::string> names;
     for (const Case& c : list)

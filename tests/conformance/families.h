@@ -17,6 +17,7 @@ void add_reduce_cases(Cases& cases);
 void add_index_cases(Cases& cases);
 void add_scan_cases(Cases& cases);
 void add_recurrent_cases(Cases& cases);
+void add_convolution_cases(Cases& cases);
 void add_layer_cases(Cases& cases);
 void add_attention_cases(Cases& cases);
 void add_loss_cases(Cases& cases);

@@ -71,6 +71,8 @@ const char* const k_column_body = R"(graph {
 
 Attribute tensor(Tensor t) { return std::make_shared<const Tensor>(std::move(t)); }
 
+const Attributes k_conv{{"axes", Ints{1}}, {"stride", Ints{2}}, {"dilation", Ints{1}}, {"low", Ints{1}},
+                        {"high", Ints{0}}, {"groups", Int{1}}};
 const Attributes k_sgd{{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}};
 const Attributes k_adam{
     {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"decoupled", true}};
@@ -123,6 +125,8 @@ void add_basic_right(std::vector<OpExample>& list) {
       {Op::pad, "both sides", {f(2, 3)}, {{"axis", Int{1}}, {"low", Int{1}}, {"high", Int{2}}}, {}},
       {Op::concat, "three parts", {f(2, 3), f(2, 1), f(2, 0)}, {{"axis", Int{1}}}, {}},
       {Op::broadcast, "a new axis", {f(1, 3)}, {{"shape", Ints{4, 2, 3}}}, {}},
+      {Op::windows, "a stride", {f(9, 2, 3)},
+       {{"axis", Int{0}}, {"size", Int{3}}, {"stride", Int{2}}, {"dilation", Int{2}}}, {}},
       {Op::matmul, "matrices", {f(2, 3), f(3, 4)}, k_plain, {}},
       {Op::matmul, "a batch, both transposed", {f(5, 3, 2), f(5, 4, 3)}, k_transposed, {}},
       {Op::matmul, "a count of rows", {f(5, 3), f(5, 4), i()}, {{"transpose_a", true}, {"transpose_b", false}}, {}},
@@ -168,6 +172,10 @@ void add_basic_wrong(std::vector<OpExample>& list) {
       {Op::concat, "other dimensions", {f(2, 3), f(3, 3)}, {{"axis", Int{1}}}, {}},
       {Op::concat, "two dtypes", {f(2, 3), i(2, 3)}, {{"axis", Int{1}}}, {}},
       {Op::broadcast, "a shrinking axis", {f(3)}, {{"shape", Ints{1}}}, {}},
+      {Op::windows, "the last axis", {f(2, 3)},
+       {{"axis", Int{1}}, {"size", Int{2}}, {"stride", Int{1}}, {"dilation", Int{1}}}, {}},
+      {Op::windows, "no stride", {f(2, 3)},
+       {{"axis", Int{0}}, {"size", Int{2}}, {"stride", Int{0}}, {"dilation", Int{1}}}, {}},
       {Op::matmul, "inner dimensions", {f(2, 3), f(4, 3)}, k_plain, {}},
       {Op::matmul, "operands of two dtypes", {{DType::bf16, {2, 3}}, f(3, 4)}, k_plain, {}},
       {Op::matmul, "f32 stored in 16 bits", {f(2, 3), f(3, 4)}, k_stored, {}},
@@ -299,6 +307,8 @@ void add_composite_right(std::vector<OpExample>& list) {
       {Op::dropout, "a key", {f(2, 3), i(3)}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
       {Op::dropout, "a key and a step", {f(2, 3), i(3), i()}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},
       {Op::embedding, "ids of a batch", {f(5, 3), i(2, 4)}, {}, {}},
+      {Op::conv, "a sequence", {f(2, 7, 3), f(4, 3, 3)}, k_conv, {}},
+      {Op::conv, "a bias", {f(2, 7, 3), f(4, 3, 3), f(4)}, k_conv, {}},
       {Op::dot_attention, "no mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6)}, {{"scale", 0.5}}, {}},
       {Op::dot_attention, "a mask", {f(2, 3, 4), f(2, 5, 4), f(2, 5, 6), b(3, 5)}, {{"scale", 0.5}}, {}},
       {Op::additive_attention, "no mask", {f(2, 3, 4), f(2, 5, 6), f(2, 5, 7), f(8, 4), f(8, 6), f(8)}, {}, {}},
@@ -343,6 +353,8 @@ void add_composite_wrong(std::vector<OpExample>& list) {
   const std::vector<OpExample> rows{
       {Op::softmax, "integers", {i(2, 3)}, {}, {}},
       {Op::log_softmax, "a scalar", {f()}, {}, {}},
+      {Op::conv, "another number of channels", {f(2, 7, 3), f(4, 3, 2)}, k_conv, {}},
+      {Op::conv, "a bias of another size", {f(2, 7, 3), f(4, 3, 3), f(3)}, k_conv, {}},
       {Op::layer_norm, "a weight of another width", {f(2, 3), f(2), f(3)}, {{"epsilon", 1e-5}}, {}},
       {Op::dropout, "rate 1", {f(2, 3), i(3)}, {{"rate", 1.0}, {"rng_stream", Int{0}}}, {}},
       {Op::dropout, "a float key", {f(2, 3), f(3)}, {{"rate", 0.5}, {"rng_stream", Int{0}}}, {}},

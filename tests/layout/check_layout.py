@@ -24,8 +24,8 @@ GENERATED = ("_generated.h", "_generated.cc")
 ROOMS = ["support", "io", "parallel", "ir", "nn", "autodiff", "passes", "train", "data", "model", "tasks"]
 PUBLIC = "core/include/unroll/"
 # Read by passes and backends, not by programs that use the library.
-BACKEND_HEADERS = {"ir/per_node.h", "ir/row_sums.h", "passes/plan_hash.h", "passes/product_groups.h",
-                   "passes/scan_form.h", "passes/work.h"}
+BACKEND_HEADERS = {"ir/per_node.h", "ir/row_sums.h", "ir/strided_read.h", "passes/plan_hash.h",
+                   "passes/product_groups.h", "passes/scan_form.h", "passes/work.h"}
 BACKENDS_MAY_SEE = {"support", "parallel", "ir", "passes"}
 # Folders of frontends: the other folders of frontends that each may include.
 FRONTENDS_MAY_INCLUDE = {"checkpoint": set(), "onnx": set(), "config": set(), "c": set(), "python": {"config"},

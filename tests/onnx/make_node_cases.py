@@ -24,7 +24,7 @@ DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "bool": "BOOL"}
 
 
 def operators():
-    rows = "".join(path.read_text() for path in SOURCES.glob("ops_*.cc"))
+    rows = "".join(path.read_text() for path in SOURCES.glob("ops/*.cc"))
     return set(re.findall(r'^    \{"(\w+)", \d+,', rows, re.M))
 
 

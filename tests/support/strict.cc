@@ -216,6 +216,10 @@ class Run {
       strides.assign(static_cast<std::size_t>(y.rank()), 0);
       for (int axis = 0, shift = y.rank() - x.rank(); axis < x.rank(); ++axis)
         if (x[axis] != 1) strides[static_cast<std::size_t>(axis + shift)] = dense[static_cast<std::size_t>(axis)];
+    } else if (node.op == Op::windows) {
+      const auto axis = static_cast<std::size_t>(node.attributes.get<std::int64_t>("axis"));
+      strides[axis] = dense[axis] * node.attributes.get<std::int64_t>("stride");
+      strides.insert(strides.end() - 1, dense[axis] * node.attributes.get<std::int64_t>("dilation"));
     }
     std::vector<std::int64_t> list;
     for_elements(y, [&](std::int64_t, const auto& at) { list.push_back(start + dot(at, strides)); });

@@ -17,7 +17,8 @@ double columns_of(const Shape& shape) { return shape.rank() == 0 ? 1 : number(sh
 
 // Ops whose result may be a view, depending on its storage.
 bool may_be_view(Op op) {
-  return op == Op::reshape || op == Op::slice || op == Op::broadcast || op == Op::transpose || op == Op::stop_gradient;
+  return op == Op::reshape || op == Op::slice || op == Op::broadcast || op == Op::transpose || op == Op::windows ||
+         op == Op::stop_gradient;
 }
 
 // Calls f for each elementwise operation of a node or group.

@@ -10,6 +10,7 @@
 #include "backends/cpu/program/simple_call.h"
 #include "backends/cpu/program/state.h"
 #include "core/support/text/counted.h"
+#include "unroll/ir/strided_read.h"
 #include "unroll/support/error.h"
 
 namespace unroll::cpu {
@@ -91,24 +92,11 @@ std::unique_ptr<Call> make_reshape(const At& at) {
   const Shape& x = at.type(0).shape;
   return make_plain_copy(at, x, at.view.strides(at.node.inputs[0]), 0, dense_strides(x));
 }
-std::unique_ptr<Call> make_slice(const At& at) {
-  const Strides src = at.view.strides(at.node.inputs[0]);
-  const std::size_t axis = at.node.attributes.get<std::int64_t>("axis");
-  return make_plain_copy(at, at.out_type().shape, src, at.node.attributes.get<std::int64_t>("start") * src[axis],
-                         at.view.strides(at.out_id()));
-}
-std::unique_ptr<Call> make_transpose(const At& at) {
-  if (!at.view.storage(at.out_id()).strides.empty()) return nullptr;  // a view
-  const Strides own = at.view.strides(at.node.inputs[0]);
+std::unique_ptr<Call> make_strided(const At& at) {
+  const auto read = strided_read(at.node, at.type(0).shape, at.view.strides(at.node.inputs[0]));
   Strides src{};
-  std::size_t d = 0;
-  for (const std::int64_t p : at.node.attributes.get<Ints>("permutation")) src[d++] = own[p];
-  return make_plain_copy(at, at.out_type().shape, src, 0, dense_strides(at.out_type().shape));
-}
-std::unique_ptr<Call> make_broadcast(const At& at) {
-  if (!at.view.storage(at.out_id()).strides.empty()) return nullptr;  // a view
-  const Shape& shape = at.out_type().shape;
-  return make_plain_copy(at, shape, at.view.strides(at.node.inputs[0], shape), 0, dense_strides(shape));
+  std::ranges::copy(read->strides, src.begin());
+  return make_plain_copy(at, at.out_type().shape, src, read->start, at.view.strides(at.out_id()));
 }
 
 std::unique_ptr<Call> make_pad(const At& at) {
@@ -286,8 +274,9 @@ struct MakerRow {
   Maker make;
 };
 constexpr MakerRow k_makers[] = {
-    {Op::reshape, make_reshape},       {Op::slice, make_slice},
-    {Op::transpose, make_transpose},   {Op::broadcast, make_broadcast},
+    {Op::reshape, make_reshape},       {Op::slice, make_strided},
+    {Op::transpose, make_strided},     {Op::broadcast, make_strided},
+    {Op::windows, make_strided},
     {Op::pad, make_pad},               {Op::concat, make_concat},
     {Op::matmul, make_matmul_call},    {Op::reduce_sum, make_reduce_call},
     {Op::reduce_max, make_reduce_call}, {Op::argmax, make_argmax_call},

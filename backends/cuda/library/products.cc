@@ -147,6 +147,7 @@ std::vector<bool> tf32_outputs(const Graph& graph, const Node& node, const std::
     case Op::transpose:
     case Op::slice:
     case Op::broadcast:
+    case Op::windows:
     case Op::concat:
     case Op::pad:  // zeros
     case Op::neg: return {all(0)};

@@ -30,7 +30,8 @@ void NodeCompiler::compile(NodeWork& work) {
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
-    case Op::broadcast: return move_node(work.node);
+    case Op::broadcast:
+    case Op::windows: return move_node(work.node);
     case Op::concat: return concat(work.node);
     case Op::pad: return pad(work.node);
     case Op::matmul: return matmul(work, node);

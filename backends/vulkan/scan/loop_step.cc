@@ -22,7 +22,8 @@ using Index = std::int64_t;
 using Where = LoopPlace::Where;
 
 bool is_reading(Op op) {
-  return op == Op::slice || op == Op::reshape || op == Op::broadcast || op == Op::transpose;
+  return op == Op::slice || op == Op::reshape || op == Op::broadcast || op == Op::transpose ||
+         op == Op::windows;
 }
 
 class StepBuilder final : device::Lowering {
@@ -307,7 +308,8 @@ void StepBuilder::add_step(std::int32_t id) {
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
-    case Op::broadcast: return move_node(id);
+    case Op::broadcast:
+    case Op::windows: return move_node(id);
     case Op::concat: return add_concat(id);
     case Op::pad: return pad(id);
     case Op::matmul: return add_product(id);

@@ -12,7 +12,8 @@ namespace {
 
 OpMap<const Composite*> make_composites() {
   OpMap<const Composite*> table;
-  for (const auto rows : {recurrent_composites(), layer_composites(), attention_composites(), loss_composites(),
+  for (const auto rows : {recurrent_composites(), layer_composites(), convolution_composites(),
+                          attention_composites(), loss_composites(),
                           update_composites()})
     for (const Composite& row : rows) table.set(row.op, &row);
   return table;

@@ -29,6 +29,7 @@ struct Composite {
 // core/ir/composites has one file for each of these.
 std::span<const Composite> recurrent_composites();
 std::span<const Composite> layer_composites();
+std::span<const Composite> convolution_composites();
 std::span<const Composite> attention_composites();
 std::span<const Composite> loss_composites();
 std::span<const Composite> update_composites();

@@ -122,6 +122,20 @@ std::vector<Type> broadcast_rule(const ShapeQuery& q) {
   return {{q.in(0).dtype, shape}};
 }
 
+std::vector<Type> windows_rule(const ShapeQuery& q) {
+  const Shape& x = q.shape(0);
+  q.require(x.rank() >= 2 && x.rank() < Shape::k_max_rank,
+            "needs an axis of positions before the last one, and room for another; got " + x.text());
+  const int axis = static_cast<int>(q.axis(x.rank() - 1));
+  const std::int64_t size = q.integer("size"), stride = q.integer("stride"), dilation = q.integer("dilation");
+  q.require(size > 0 && stride > 0 && dilation > 0,
+            "size, stride and dilation must be positive; got " + std::to_string(size) + ", " + std::to_string(stride) +
+                " and " + std::to_string(dilation));
+  std::int64_t reach = 0;
+  const bool fits = !__builtin_mul_overflow(size - 1, dilation, &reach) && reach < x[axis];
+  return {{q.in(0).dtype, x.with(axis, fits ? (x[axis] - reach - 1) / stride + 1 : 0).inserted(x.rank() - 1, size)}};
+}
+
 // contractions and reductions
 std::vector<Type> matmul_rule(const ShapeQuery& q) {
   ShapeQuery{q.op, q.inputs.first(2), q.attributes, q.body}.require_same_dtype();
@@ -226,6 +240,7 @@ constexpr ShapeRow k_basic_rows[] = {
     {Op::pad, pad_rule},
     {Op::concat, concat_rule},
     {Op::broadcast, broadcast_rule},
+    {Op::windows, windows_rule},
     {Op::matmul, matmul_rule},
     {Op::reduce_sum, reduce_rule},
     {Op::reduce_max, reduce_rule},

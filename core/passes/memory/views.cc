@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "unroll/ir/row_sums.h"
+#include "unroll/ir/strided_read.h"
 
 namespace unroll {
 
@@ -77,7 +78,7 @@ class ViewFinder {
                        [&](std::int32_t reader) { return takes_strides(graph_.node(reader), shape, strides); });
   }
 
-  // A reshape, slice, transpose or broadcast that only reads its operand in another way.
+  // A reshape or strided read that only reads its operand in another way.
   void read_view(std::int32_t i) {
     const Node& node = graph_.node(i);
     if (node.inputs.empty()) return;
@@ -88,30 +89,9 @@ class ViewFinder {
       return;
     }
     if (!strided_) return;
-    View view{from.root, from.start, from.strides.empty() ? dense_strides(x) : from.strides};
-    switch (node.op) {
-      case Op::slice: {
-        const auto axis = node.attributes.get<std::int64_t>("axis");
-        view.start += node.attributes.get<std::int64_t>("start") * view.strides[axis];
-        break;
-      }
-      case Op::transpose: {
-        Ints strides;
-        for (const std::int64_t p : node.attributes.get<Ints>("permutation"))
-          strides.push_back(view.strides[p]);
-        view.strides = std::move(strides);
-        break;
-      }
-      case Op::broadcast: {
-        Ints strides(y.rank(), 0);
-        const int missing = y.rank() - x.rank();
-        for (int d = 0; d < x.rank(); ++d)
-          if (x[d] != 1) strides[d + missing] = view.strides[d];
-        view.strides = std::move(strides);
-        break;
-      }
-      default: return;
-    }
+    const auto read = strided_read(node, x, from.strides.empty() ? dense_strides(x) : from.strides);
+    if (!read) return;
+    View view{from.root, from.start + read->start, read->strides};
     if (!all_take({i, 0}, y, view.strides)) return;
     views_[i][0] = std::move(view);
   }

@@ -14,7 +14,7 @@ struct View {
   std::int64_t start = 0;  // elements from the root's begin
   Ints strides;            // empty: dense
 };
-// [node][output]. Reshapes of dense values are always views. With strided: slices, transposes and broadcasts whose
+// [node][output]. Reshapes of dense values are always views. With strided: strided reads whose
 // readers all take strides, and parts of a concat written in place by their producers.
 std::vector<std::vector<View>> find_views(const Graph& graph, bool strided);
 

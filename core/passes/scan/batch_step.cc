@@ -53,6 +53,9 @@ Value move(const At& at) {
       return slice(x, axis(), at.attributes().get<std::int64_t>("start"), at.attributes().get<std::int64_t>("size"));
     case Op::pad:
       return pad(x, axis(), at.attributes().get<std::int64_t>("low"), at.attributes().get<std::int64_t>("high"));
+    case Op::windows:
+      return windows(x, axis(), at.attributes().get<std::int64_t>("size"), at.attributes().get<std::int64_t>("stride"),
+                     at.attributes().get<std::int64_t>("dilation"));
     case Op::transpose: {
       Ints permutation{0};
       for (const std::int64_t p : at.attributes().get<Ints>("permutation")) permutation.push_back(p + 1);

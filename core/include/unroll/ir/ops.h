@@ -86,6 +86,12 @@ UNROLL_API Value slice(Value x, int axis, std::int64_t start, std::int64_t size)
 UNROLL_API Value pad(Value x, int axis, std::int64_t low, std::int64_t high);
 UNROLL_API Value concat(ValueList parts, int axis);
 UNROLL_API Value broadcast(Value x, Shape shape);
+// Overlapping windows of `size` positions of an axis, before the last axis: [..., L, ..., C] -> [..., N, ..., size, C].
+// Window n has the positions n * stride + i * dilation; N is 0 if L has no room for one.
+UNROLL_API Value windows(Value x, int axis, std::int64_t size, std::int64_t stride = 1, std::int64_t dilation = 1);
+// The transpose of windows, [..., N, ..., size, C] -> [..., length, ..., C]: adds up what is at the same position.
+UNROLL_API Value overlap_add(Value x, int axis, std::int64_t length, std::int64_t stride = 1,
+                             std::int64_t dilation = 1);
 UNROLL_API Value squeeze(Value x, int axis);                     // removes an axis of size 1
 UNROLL_API Value stack(ValueList parts);                         // new axis 0
 UNROLL_API std::vector<Value> split(Value x, int axis, int n);   // n equal parts
@@ -135,6 +141,23 @@ struct AttentionResult {
   Value y;        // [B, Q, E]
   Value weights;  // [B, Q, S]
 };
+// Options of convolutions and pooling. A list has an element for each axis; an empty list has ones, or zeros for low
+// and high.
+struct ConvOptions {
+  Ints axes;          // of x, ascending; the last axis has the channels
+  Ints stride = {};
+  Ints dilation = {};
+  Ints low = {};      // zeros added before the first position, and after the last one
+  Ints high = {};
+  std::int64_t groups = 1;  // of channels that are convolved separately
+};
+// The transpose of conv: x [..., N..., C], weight [C, K..., O / groups], bias [O] or none -> [..., L..., O], with
+// L = (N - 1) * stride + (K - 1) * dilation + 1 - low - high. A negative high appends zeros.
+UNROLL_API Value conv_transpose(Value x, Value weight, Value bias, const ConvOptions& options);
+// These pool windows of `size` positions. A maximum ignores padding; the first of equal values receives the gradient.
+// An average counts padding only with `counts_padding`.
+UNROLL_API Value max_pool(Value x, const Ints& size, const ConvOptions& options);
+UNROLL_API Value average_pool(Value x, const Ints& size, const ConvOptions& options, bool counts_padding = false);
 // The other composites: softmax, layer_norm, dropout, embedding, attention and losses, with their documentation in
 // op_table.def.
 #define UNROLL_OP(...)
