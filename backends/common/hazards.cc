@@ -113,6 +113,8 @@ class TaskFinder {
     if (!in_one_space(node.inputs[0], {id, 0})) return false;
     const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
     Reading from = lies(node.inputs[0]);
+    if (storage_of(plan_, {id, 0}).viewed.rank() > 0)
+      return storage_of(plan_, {id, 0}).viewed == x && same_place(x, from, lies({id, 0}));
     auto read = strided_read(node, x, from.strides);
     if (!read) return false;
     from.offset += read->start * dtype_bytes(node.outputs[0].dtype);
@@ -261,7 +263,8 @@ Region region_of(const Plan& plan, ValueId id) {
   const Storage& storage = storage_of(plan, id);
   const Type& type = plan.graph->type(id);
   return {space_of(plan, storage),
-          ranges_of(storage.offset, type.shape, strides_of(plan, id), dtype_bytes(type.dtype))};
+          ranges_of(storage.offset, storage.viewed.rank() > 0 ? storage.viewed : type.shape, strides_of(plan, id),
+                    dtype_bytes(type.dtype))};
 }
 
 bool touch(const std::vector<Region>& a, const std::vector<Region>& b) {

@@ -32,6 +32,7 @@ class CpuBackend final : public HostBackend {
     }
     capabilities_.lengths = LengthsForm::packed;
     capabilities_.rows_in_place = true;
+    capabilities_.windows_as_rows = true;
   }
 
   const Capabilities& describe() const override { return capabilities_; }

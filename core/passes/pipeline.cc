@@ -52,7 +52,7 @@ constexpr Pass k_passes[] = {
 // No backend runs composites that it did not claim, nor masks of scans.
 constexpr std::string_view k_required[] = {"claim", "lower_masks"};
 // Switches inside plan_memory.
-constexpr std::string_view k_memory_switches[] = {"views", "in_place", "reuse"};
+constexpr std::string_view k_memory_switches[] = {"views", "windows_as_rows", "in_place", "reuse"};
 constexpr std::size_t k_max_rounds = 32;  // of simplifiers
 
 }  // namespace

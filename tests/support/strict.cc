@@ -56,7 +56,7 @@ class Run {
 
   Place place(const Storage& s, const Type& type) const {
     return {s.place, common::space_of(plan_, s), s.offset, s.strides.empty() ? dense_strides(type.shape) : s.strides,
-            type.shape, dtype_bytes(type.dtype)};
+            s.viewed.rank() > 0 ? s.viewed : type.shape, dtype_bytes(type.dtype)};
   }
   Place place(ValueId id) const { return place(storage(id), graph_.type(id)); }
 

@@ -85,7 +85,7 @@ bool is_for_openblas(const Matmul& mm) {
   constexpr Index k_least = 128, k_least_products = Index{1} << 30;  // of a side; of all together: below, it was not
                                                                      // faster
   const Index most = std::max({mm.m, mm.n, mm.k, mm.a_stride, mm.b_stride, mm.c_stride});
-  return mm.dtype == DType::f32 && mm.result == DType::f32 && mm.single() &&
+  return mm.dtype == DType::f32 && mm.result == DType::f32 && mm.single() && !mm.has_windows() &&
          std::min({mm.m, mm.n, mm.k}) >= k_least && most <= std::numeric_limits<int>::max() &&
          mm.m * mm.n >= k_least_products / mm.k;
 }

@@ -61,7 +61,8 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
   const GemmKernels& kernels = gemm_kernels(matmul.dtype);
   if (!converts_a(matmul, kernels)) return 0;
   const Cut cut = cut_of(matmul, kernels);
-  return std::min(cut.rows, matmul.m) * depth_of(kernels, cut.depth) * bytes_of(kernels.operand);
+  const Index depth = depth_of(kernels, matmul.a_windows ? matmul.k : cut.depth);  // smaller formats read whole rows
+  return std::min(cut.rows, matmul.m) * depth * bytes_of(kernels.operand);
 }
 
 Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Worker& worker,
@@ -88,7 +89,9 @@ Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* 
     for (Index row = rows.begin; row < rows.end; row += cut.rows) {
       const Index m = std::min(cut.rows, rows.end - row);
       const Index stride = depth_of(kernels, depth);
-      copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
+      if (matmul.a_windows)
+        matmul.a_windows.copy(matmul.dtype, kernels.operand, a, row, m, k0, depth, scratch, stride);
+      else copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
       kernels.multiply(m, matmul.n, depth, scratch, stride,
                        at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
                        step > 0, c_at(row), matmul.c_stride, matmul.result);

@@ -36,7 +36,8 @@ void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, 
 }
 
 bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
-  return matmul.transpose_a || matmul.dtype != kernels.operand || matmul.a_stride % kernels.a_multiple != 0;
+  return matmul.transpose_a || matmul.a_windows || matmul.dtype != kernels.operand ||
+         matmul.a_stride % kernels.a_multiple != 0;
 }
 
 Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {

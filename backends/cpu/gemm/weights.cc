@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/gemm/weights.h"
 
+#include <algorithm>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/product_cut.h"
+
 #include "backends/cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -69,9 +74,15 @@ Block run_weights(const Matmul& mm, const void* a, const PackedWeights& weights,
   if (weights.format == WeightFormat::f32) return run_packed(mm, a, weights.panels.data(), c, worker, scratch);
   const WeightKernels& kernels = weight_kernels(weights.format);
   const Range mine = worker.share(panels_of(mm, kernels));
-  kernels.multiply(mm.m, mm.n, mm.k, static_cast<const float*>(a), mm.a_stride, weights.panels.data(),
-                   reinterpret_cast<const float*>(weights.scales.data()), mine.begin, mine.end, static_cast<float*>(c),
-                   mm.c_stride);
+  const std::int64_t at_once = mm.a_windows ? cut::cut_of(mm, gemm_kernels(mm.dtype)).rows : mm.m;
+  for (std::int64_t row = 0; row < mm.m; row += at_once) {
+    const std::int64_t m = std::min(at_once, mm.m - row);
+    if (mm.a_windows) mm.a_windows.copy(mm.dtype, mm.dtype, a, row, m, 0, mm.k, scratch, mm.k);
+    kernels.multiply(m, mm.n, mm.k, static_cast<const float*>(mm.a_windows ? scratch : a),
+                     mm.a_windows ? mm.k : mm.a_stride, weights.panels.data(),
+                     reinterpret_cast<const float*>(weights.scales.data()), mine.begin, mine.end,
+                     static_cast<float*>(c) + row * mm.c_stride, mm.c_stride);
+  }
   return {{0, mm.m}, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, mm.n)}};
 }
 

@@ -20,6 +20,8 @@ constexpr Index k_alignment = 64;
 // A single column is a single row of the transposed matmul, and a stored column is a row if it is contiguous.
 Matmul turned(const Matmul& matmul, bool& swapped) {
   Matmul t = matmul;
+  swapped = false;
+  if (matmul.has_windows()) return t;
   swapped = matmul.n == 1 && matmul.m != 1 && matmul.c_stride == 1;
   if (swapped) {
     std::swap(t.m, t.n);
@@ -43,7 +45,7 @@ Matmul turned(const Matmul& matmul, bool& swapped) {
 using Kernel = MatmulCut::Kernel;
 Kernel kernel_of(const Matmul& matmul, Index tile_rows) {
   constexpr Index k_rows_for_dots = 4, k_tiles_without_packing = 2;
-  if (matmul.transpose_a || is_half(matmul.dtype)) return Kernel::blocks;
+  if (matmul.transpose_a || matmul.has_windows() || is_half(matmul.dtype)) return Kernel::blocks;
   if (matmul.transpose_b) return matmul.m <= k_rows_for_dots ? Kernel::dots : Kernel::blocks;
   return matmul.m <= k_tiles_without_packing * tile_rows ? Kernel::rows : Kernel::blocks;
 }
@@ -73,7 +75,8 @@ Index blocks_at_once(const Matmul& matmul, const GemmKernels& kernels, int parts
 
 struct Layout {
   Index block;  // bytes of one packed block of b
-  Index worker;   // private bytes of one worker: a block of a, or the ragged panel of b
+  Index worker;  // private bytes of one worker: a block of a, or the ragged panel of b, and behind them windows
+  Index windows;  // of `worker`: where windows lie that are transposed or packed
 };
 Layout layout_of(const Matmul& matmul, Kernel kernel, const GemmKernels& kernels) {
   const Cut cut = cut_of(matmul, kernels);
@@ -81,13 +84,17 @@ Layout layout_of(const Matmul& matmul, Kernel kernel, const GemmKernels& kernels
   const Index size = bytes_of(kernels.operand);
   const auto aligned = [](Index bytes) { return ceil_div(bytes, k_alignment) * k_alignment; };
   switch (kernel) {
-    case Kernel::dots: return {0, 0};
-    case Kernel::rows: return {0, aligned(kernels.columns * matmul.k * size)};
+    case Kernel::dots: return {0, 0, 0};
+    case Kernel::rows: return {0, aligned(kernels.columns * matmul.k * size), 0};
     case Kernel::blocks: break;
   }
   const Index a_stride = depth_of(kernels, cut.depth) + skew_of(kernels);
-  const Index a_block = converts_a(matmul, kernels) ? std::min(cut.rows, matmul.m) * a_stride * size : 0;
-  return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size), aligned(a_block)};
+  const Index rows = std::min(cut.rows, matmul.m);
+  const Index a_block = aligned(converts_a(matmul, kernels) ? rows * a_stride * size : 0);
+  const Index a_windows = matmul.a_windows && matmul.transpose_a ? rows * cut.depth : 0;
+  const Index b_windows = matmul.b_windows ? panels * kernels.columns * cut.depth : 0;
+  return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size),
+          a_block + aligned(std::max(a_windows, b_windows) * stored_bytes(matmul)), a_block};
 }
 
 // One matmul of a batch.
@@ -98,6 +105,7 @@ struct Product {
   const void* b;
   void* c;
   const Epilogue* epilogue;
+  Index windows;  // Layout::windows
   const void* a_at(Index element) const { return at(a, element * stored_bytes(matmul)); }
   const void* b_at(Index element) const { return at(b, element * stored_bytes(matmul)); }
   void* c_at(Index element) const { return at(c, element * bytes_of(matmul.result)); }
@@ -123,7 +131,13 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
   const Matmul& mm = p.matmul;
   if (!converts_a(mm, p.kernels)) return {p.a_at(row * mm.a_stride + k0), mm.a_stride};
   const Index stride = depth_of(p.kernels, depth) + skew_of(p.kernels);
-  if (mm.transpose_a) {
+  if (mm.a_windows && mm.transpose_a) {
+    void* const windows = at(a_block, p.windows);
+    mm.a_windows.copy(mm.dtype, mm.dtype, p.a, k0, depth, row, m, windows, m);
+    p.kernels.transpose(windows, m, depth, m, a_block, stride);
+  } else if (mm.a_windows) {
+    mm.a_windows.copy(mm.dtype, p.kernels.operand, p.a, row, m, k0, depth, a_block, stride);
+  } else if (mm.transpose_a) {
     p.kernels.transpose(p.a_at(k0 * mm.a_stride + row), mm.a_stride, depth, m, a_block, stride);
   } else {
     copy_rows(mm.dtype, p.kernels.operand, p.a_at(row * mm.a_stride + k0), mm.a_stride, m, depth, a_block, stride);
@@ -154,13 +168,25 @@ void multiply_rows_of(const Product& p, Range rows, const Cut& cut, Index column
 struct BlockOfB {
   Index step, column, columns;
 };
-void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte* packed) {
+void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte* packed, void* own) {
   const Matmul& mm = p.matmul;
   const Index steps = cut_of(mm, p.kernels).k_steps, k0 = block_start(p.kernels, mm.k, block.step, steps);
   const Index depth = block_start(p.kernels, mm.k, block.step + 1, steps) - k0;
-  const Index corner = mm.transpose_b ? block.column * mm.b_stride + k0 : k0 * mm.b_stride + block.column;
-  p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, block.columns, panels.begin, panels.end,
-                 depth_of(p.kernels, depth) * p.kernels.columns, packed);
+  const Index panel_stride = depth_of(p.kernels, depth) * p.kernels.columns;
+  if (!mm.b_windows) {
+    const Index corner = mm.transpose_b ? block.column * mm.b_stride + k0 : k0 * mm.b_stride + block.column;
+    return p.kernels.pack(p.b_at(corner), mm.b_stride, mm.transpose_b, depth, block.columns, panels.begin, panels.end,
+                          panel_stride, packed);
+  }
+  const Index first = panels.begin * p.kernels.columns, column = block.column + first;
+  const Index columns = std::min(panels.end * p.kernels.columns, block.columns) - first;
+  if (columns <= 0) return;
+  void* const windows = at(own, p.windows);
+  if (mm.transpose_b) mm.b_windows.copy(mm.dtype, mm.dtype, p.b, column, columns, k0, depth, windows, depth);
+  else mm.b_windows.copy(mm.dtype, mm.dtype, p.b, k0, depth, column, columns, windows, columns);
+  p.kernels.pack(windows, mm.transpose_b ? depth : columns, mm.transpose_b, depth, columns, 0,
+                 panels.end - panels.begin, panel_stride,
+                 at(packed, panels.begin * panel_stride * bytes_of(p.kernels.operand)));
 }
 
 // Each worker takes separate blocks of b, for all rows of c.
@@ -174,7 +200,7 @@ void multiply_own_blocks(const Product& p, std::byte* packed, void* a_block, con
     const Index column = first * p.kernels.columns;
     const Index columns = std::min(count * p.kernels.columns, mm.n - column);
     for (Index step = 0; step < cut.k_steps; ++step) {
-      pack_block(p, {step, column, columns}, {0, count}, packed);
+      pack_block(p, {step, column, columns}, {0, count}, packed, a_block);
       multiply_rows_of(p, {0, mm.m}, cut, column, columns, step, packed, {0, count}, a_block);
     }
   }
@@ -197,7 +223,7 @@ void multiply_blocks(const Product& p, std::byte* blocks, Index block_bytes, voi
     const Range mine = worker.share(count);
     for (Index step = 0; step < k_steps; ++step) {
       std::byte* packed = blocks + (turn++ % 2) * block_bytes;
-      pack_block(p, {step, column, columns}, mine, packed);
+      pack_block(p, {step, column, columns}, mine, packed, a_block);
       if (wait) worker.sync();
       multiply_rows_of(p, rows, cut, column, columns, step, packed, by_rows ? Range{0, count} : mine, a_block);
     }
@@ -325,7 +351,7 @@ void run_products(const Matmul& matmul, const void* a, const void* b, void* c, v
   for (Index i = mine.begin; i < mine.end; ++i) {
     const Offsets offsets = offsets_of(mm, i);
     const Product product{mm, kernels, at(a, offsets.a * size), at(b, offsets.b * size),
-                          at(c, offsets.c * bytes_of(mm.result)), epilogue};
+                          at(c, offsets.c * bytes_of(mm.result)), epilogue, layout.windows};
     multiply_one(product, cut, layout, scratch, turn, pool);
   }
 }

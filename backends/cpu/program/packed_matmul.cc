@@ -92,8 +92,13 @@ Matmul matmul_of(const PlanView& view, std::int32_t id) {
   m.result = node.outputs[0].dtype;
   // Only single matrices have a row stride; strides of batches follow from the shape.
   if (a.shape.rank() > 2) return m;
-  if (!view.storage(node.inputs[0]).strides.empty()) m.a_stride = view.strides(node.inputs[0])[0];
-  if (!view.storage(node.inputs[1]).strides.empty()) m.b_stride = view.strides(node.inputs[1])[0];
+  const auto read = [&](const ValueId& id, Index& stride, WindowRows& windows) {
+    if (view.storage(id).viewed.rank() > 0)
+      windows = WindowRows(view.viewed(id), view.strides(id), view.graph().type(id).shape[0]);
+    else if (!view.storage(id).strides.empty()) stride = view.strides(id)[0];
+  };
+  read(node.inputs[0], m.a_stride, m.a_windows);
+  read(node.inputs[1], m.b_stride, m.b_windows);
   return m;
 }
 

@@ -26,9 +26,14 @@ bool PlanView::is_apart(const Ref& result, std::span<const Ref> operands) const 
   return std::none_of(operands.begin(), operands.end(), [&](const Ref& ref) { return ref.base == result.base; });
 }
 
+const Shape& PlanView::viewed(const ValueId& id) const {
+  const Shape& shape = storage(id).viewed;
+  return shape.rank() > 0 ? shape : graph().type(id).shape;
+}
+
 Strides PlanView::strides(const ValueId& id) const {
   const Ints& given = storage(id).strides;
-  const Shape& shape = graph().type(id).shape;
+  const Shape& shape = viewed(id);
   if (given.empty()) return dense_strides(shape);
   Strides strides{};
   std::copy(given.begin(), given.end(), strides.begin());
@@ -50,7 +55,7 @@ std::vector<Access> accesses_of_node(const PlanView& view, std::int32_t id) {
   std::vector<Access> accesses{{{k_scratch, 0}, 1, {}, true}};
   const auto add = [&](const ValueId& value, bool writes) {
     if (view.storage(value).place == Storage::Place::none) return;
-    const Shape& shape = view.graph().type(value).shape;
+    const Shape& shape = view.viewed(value);
     const Strides strides = view.strides(value);
     std::int64_t reach = shape.elements() > 0 ? 1 : 0;
     for (int axis = 0; axis < shape.rank() && reach > 0; ++axis)

@@ -41,7 +41,8 @@ struct PlanView {
   Ref ref(const Storage& storage) const;
   // True if an elementwise node's result is a bound output that shares memory with none of its operands.
   bool is_apart(const Ref& result, std::span<const Ref> operands) const;
-  Strides strides(const ValueId& id) const;                          // over the value's shape
+  const Shape& viewed(const ValueId& id) const;                      // Storage::viewed, or the value's shape
+  Strides strides(const ValueId& id) const;                          // over that shape
   Strides strides(const ValueId& id, const Shape& broadcast) const;  // as if it had this shape
 };
 

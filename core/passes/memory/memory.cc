@@ -103,7 +103,8 @@ class MemoryPlanner {
     plan_->scratch_offset.resize(n);
     plan_->scratch_bytes.resize(n);
     for (std::size_t i = 0; i < n; ++i) plan_->storage[i].resize(nodes[i].outputs.size());
-    views_ = find_views(graph_, backend.views && !is_off(options, "views"));
+    const bool strided = backend.views && !is_off(options, "views");
+    views_ = find_views(graph_, {strided, strided && backend.windows_as_rows && !is_off(options, "windows_as_rows")});
   }
 
   std::shared_ptr<const Plan> run() {
@@ -319,6 +320,7 @@ class MemoryPlanner {
     PlanOptions options = options_;
     options.donate.clear();
     options.without.emplace_back("branches");  // within a step nodes run one after the other
+    options.without.emplace_back("windows_as_rows");
     auto body = MemoryPlanner(node.body, backend_, options).run();
     const ScanLayout l = scan_layout(node);
     // Steps without states run side by side, each lane with an arena of its own.
@@ -356,6 +358,7 @@ class MemoryPlanner {
         Storage storage = at(plan_->storage, v.root);
         storage.offset += static_cast<std::size_t>(v.start) * dtype_bytes(graph_.type({i, k}).dtype);
         storage.strides = v.strides;
+        storage.viewed = v.viewed;
         at(plan_->storage, {i, k}) = std::move(storage);
       }
     for (const NamedValue& output : graph_.outputs()) plan_->outputs.push_back(at(plan_->storage, output.value));

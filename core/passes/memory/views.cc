@@ -19,6 +19,14 @@ bool is_dense(const Shape& shape, const Ints& strides) {
   return true;
 }
 
+// True if the first axes of x, and the others, are the two axes of y.
+bool has_rows(const Shape& x, const Shape& y) {
+  std::int64_t rows = 1;
+  int axis = 0;
+  while (axis < x.rank() - 1 && rows < y[0]) rows *= x[axis++];
+  return y.rank() == 2 && y.elements() > 0 && rows == y[0];
+}
+
 bool rows_are_dense(const Shape& shape, const Ints& strides) {
   return shape.rank() == 2 && strides[0] >= shape[1] && (shape[1] == 1 || strides[1] == 1);
 }
@@ -47,7 +55,7 @@ auto& at(Table& table, const ValueId& id) {
 
 class ViewFinder {
  public:
-  ViewFinder(const Graph& graph, bool strided) : graph_(graph), strided_(strided) {
+  ViewFinder(const Graph& graph, const ViewKinds& kinds) : graph_(graph), kinds_(kinds) {
     const auto nodes = graph.nodes();
     readers_.resize(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -65,7 +73,7 @@ class ViewFinder {
   std::vector<std::vector<View>> run() {
     const auto n = static_cast<std::int32_t>(graph_.nodes().size());
     for (std::int32_t i = 0; i < n; ++i) read_view(i);
-    if (strided_)
+    if (kinds_.strided)
       for (std::int32_t i = n; i-- > 0;)
         if (graph_.node(i).op == Op::concat) write_views(i);
     return std::move(views_);
@@ -88,12 +96,24 @@ class ViewFinder {
       views_[i][0] = {from.root, from.start, {}};
       return;
     }
-    if (!strided_) return;
+    if (!kinds_.strided) return;
     const auto read = strided_read(node, x, from.strides.empty() ? dense_strides(x) : from.strides);
-    if (!read) return;
+    if (!read) return read_as_rows(i);
     View view{from.root, from.start + read->start, read->strides};
-    if (!all_take({i, 0}, y, view.strides)) return;
+    if (!all_take({i, 0}, y, view.strides)) return read_as_rows(i);
     views_[i][0] = std::move(view);
+  }
+
+  // A reshape of strided windows to a matrix [M,K] that only products read.
+  void read_as_rows(std::int32_t i) {
+    const Node& node = graph_.node(i);
+    const View& from = at(views_, node.inputs[0]);
+    const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
+    const bool is_strided = !from.strides.empty() && from.strides.back() == 1 && from.viewed.rank() == 0;
+    if (!kinds_.windows_as_rows || node.op != Op::reshape || !is_strided || !has_rows(x, y) || at(named_, {i, 0})) return;
+    for (const std::int32_t reader : at(readers_, {i, 0}))
+      if (graph_.node(reader).op != Op::matmul || graph_.node(reader).inputs.size() != 2) return;
+    views_[i][0] = {from.root, from.start, from.strides, x};
   }
 
   // Parts of a concat that their producer can write where the concat wants them.
@@ -126,7 +146,7 @@ class ViewFinder {
   }
 
   const Graph& graph_;
-  const bool strided_;
+  const ViewKinds kinds_;
   std::vector<std::vector<View>> views_;
   std::vector<std::vector<std::vector<std::int32_t>>> readers_;
   std::vector<std::vector<char>> named_;
@@ -144,6 +164,8 @@ Ints dense_strides(const Shape& shape) {
   return strides;
 }
 
-std::vector<std::vector<View>> find_views(const Graph& graph, bool strided) { return ViewFinder(graph, strided).run(); }
+std::vector<std::vector<View>> find_views(const Graph& graph, const ViewKinds& kinds) {
+  return ViewFinder(graph, kinds).run();
+}
 
 }  // namespace unroll

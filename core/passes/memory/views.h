@@ -13,10 +13,16 @@ struct View {
   ValueId root;            // the value that owns the memory; itself when it owns some
   std::int64_t start = 0;  // elements from the root's begin
   Ints strides;            // empty: dense
+  Shape viewed = {};       // as Storage::viewed
+};
+// Which values may be views of others, besides reshapes of dense ones.
+struct ViewKinds {
+  bool strided = false;          // Capabilities::views
+  bool windows_as_rows = false;  // Capabilities::windows_as_rows
 };
 // [node][output]. Reshapes of dense values are always views. With strided: strided reads whose
 // readers all take strides, and parts of a concat written in place by their producers.
-std::vector<std::vector<View>> find_views(const Graph& graph, bool strided);
+std::vector<std::vector<View>> find_views(const Graph& graph, const ViewKinds& kinds);
 
 Ints dense_strides(const Shape& shape);
 

@@ -25,6 +25,7 @@ struct Storage {
   std::int32_t index = 0;
   std::size_t offset = 0;  // in bytes, for the arena and for views of any place
   Ints strides = {};       // in elements, for a view of a larger value; empty: dense
+  Shape viewed = {};       // the shape that the strides are for, if it is not that of the value; rank 0: it is
 };
 
 // A decision of a pass: applied, or skipped with the reason. `unroll explain` prints it.
