@@ -17,7 +17,7 @@ import numpy
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "frontends" / "onnx"
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "frontends" / "onnx" / "operators"
 RECURRENT = {"RNN", "GRU", "LSTM", "Scan", "Loop"}
 UNKNOWN = {"STRING", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
 DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "bool": "BOOL"}
@@ -37,6 +37,8 @@ def operators_of(graph):
 
 def stored(value, element_type):
     """The array as the importer sees it: integers in 32 bits, 16-bit floats in 32."""
+    if isinstance(value, onnx.TensorProto):
+        value = onnx.numpy_helper.to_array(value)
     if not isinstance(value, numpy.ndarray) and not numpy.isscalar(value):
         raise TypeError("a sequence or an optional value")
     array = numpy.asarray(value)
