@@ -45,7 +45,7 @@ Value Importer::copy(Frame& frame, Graph& to, ValueId id, std::map<ValueId, Valu
 }
 
 void Importer::count_elements(std::int64_t n) {
-  evaluated_elements_ += std::min(n, k_max_evaluated_elements);
+  evaluated_elements_ += std::min(n, k_max_evaluated_elements + 1);  // cannot overflow
   if (evaluated_elements_ > k_max_evaluated_elements)
     throw Error(ErrorKind::input_file, model.file, "computes shapes or tables from too many values");
 }

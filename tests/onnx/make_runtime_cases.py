@@ -153,8 +153,9 @@ def quantized(cases):
               domain=MICROSOFT)
     cases.add("quantize_without_zero", "QuantizeLinear", [ties, numpy.float32(1)[...]])
     quantize = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
-                helper.make_node("QuantizeLinear", ["x", "half", "zero"], ["y0"])]
-    cases.run("quantize_like_dynamic", quantize, {"x": floats(9), "half": numpy.float32(0.01)[...]}, ["half"], ["y0"], 17)
+                helper.make_node("QuantizeLinear", ["x", "scale_2", "zero"], ["y0"])]
+    values = {"x": floats(9), "scale_2": numpy.float32(0.01)[...]}
+    cases.run("quantize_like_dynamic", quantize, values, ["scale_2"], ["y0"], 17)
     squares = floats(6) ** 2
     for name, x in (("zeros", squares * 0), ("positive", squares), ("negative", -squares)):
         cases.add(f"dynamic_quantize_{name}", "DynamicQuantizeLinear", [x], outputs=3)
@@ -205,7 +206,8 @@ def padding(cases):
 
 def indexing(cases):
     for equation, shapes in (("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))), ("ij,jk", ((3, 4), (4, 5))),
-                             ("...ij,...jk->...ik", ((2, 1, 3, 4), (2, 5, 4, 2))), ("...ij,...jk", ((2, 3, 4), (2, 4, 2))), ("i,j->ij", ((3,), (4,))),
+                             ("...ij,...jk->...ik", ((2, 1, 3, 4), (2, 5, 4, 2))),
+                             ("...ij,...jk", ((2, 3, 4), (2, 4, 2))), ("i,j->ij", ((3,), (4,))),
                              ("bhqd,bkhd->bhqk", ((2, 2, 3, 4), (2, 5, 2, 4))), ("ij->ji", ((3, 4),)),
                              ("ijk->", ((2, 3, 4),)), ("ba", ((2, 3),)), ("ab,bc,cd->ad", ((2, 3), (3, 4), (4, 2))),
                              ("abc,c->b", ((2, 3, 4), (4,))), ("...a,a->...", ((2, 3, 4), (4,)))):

@@ -51,7 +51,8 @@ std::string difference(const Tensor& got, const Tensor& want) {
     if (std::isfinite(want.at(i))) largest = std::max(largest, std::abs(want.at(i)));
   for (std::int64_t i = 0; i < want.elements(); ++i) {
     const double a = got.at(i), b = want.at(i);
-    const bool is_near = want.dtype() != DType::i32 && std::abs(a - b) <= k_absolute * largest + k_relative * std::abs(b);
+    const double tolerance = want.dtype() == DType::i32 ? 0 : k_absolute * largest + k_relative * std::abs(b);
+    const bool is_near = std::abs(a - b) <= tolerance;
     const bool same = (std::isnan(a) && std::isnan(b)) || a == b || is_near;
     if (!same) return "element " + std::to_string(i) + " is " + std::to_string(a) + " instead of " + std::to_string(b);
   }

@@ -93,9 +93,9 @@ Term without_labels(Call& call, const Term& term, const std::string& kept) {
 }
 
 std::int64_t size_of_labels(const LabelSizes& sizes, const std::string& labels) {
-  std::int64_t n = 1;
-  for (const char label : labels) n *= sizes.at(label);
-  return n;
+  Ints dims;
+  for (const char label : labels) dims.push_back(sizes.at(label));
+  return Shape(dims).elements();  // throws if they are too many
 }
 
 // [batch, rows, inner] times [batch, inner, columns]; `kept` are the labels that are needed later.

@@ -40,12 +40,8 @@ Value transform_matrix(Call& call, const Transform& t) {
 
 // x [..., length, parts] -> [..., bins, 2]. The products are f64, because long sums in f32 would lose digits.
 Value transformed(Call& call, Value x, const Transform& t) {
-  std::int64_t rows = 1;
-  Ints dims;
-  for (int i = 0; i < x.rank() - 2; ++i) {
-    rows *= x.shape()[i];
-    dims.push_back(x.shape()[i]);
-  }
+  Ints dims(x.shape().begin(), x.shape().end() - 2);
+  const std::int64_t rows = Shape(dims).elements();
   dims.insert(dims.end(), {t.bins, 2});
   const Value flat = cast(reshape(x, {rows, t.length * t.parts}), DType::f64);
   return cast(reshape(matmul(flat, transform_matrix(call, t)), Shape(dims)), x.dtype());
@@ -103,7 +99,7 @@ std::vector<Value> cosine_window(Call& call, double a0, double a1, double a2) {
   const ElementType* type = find_element_type(code);
   if (!type) call.unsupported("elements of " + element_type_text(code));
   call.importer.count_elements(size);
-  const std::int64_t period = call.integer("periodic", 1) != 0 ? size : size - 1;
+  const std::int64_t period = std::max<std::int64_t>(call.integer("periodic", 1) != 0 ? size : size - 1, 1);
   Tensor window(type->dtype, {size});
   for (std::int64_t i = 0; i < size; ++i) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period);

@@ -38,8 +38,7 @@ std::vector<Value> batch_normalization(Call& call) {
 std::vector<Value> instance_normalization(Call& call) {
   const Value x = call.in(0);
   require_channels(call, x);
-  std::int64_t inner = 1;
-  for (int i = 2; i < x.rank(); ++i) inner *= x.shape()[i];
+  const std::int64_t inner = Shape(x.shape().dims().subspan(2)).elements();
   const Value flat = reshape(x, {x.shape()[0], x.shape()[1], inner});
   const Value y = reshape(normalized_rows(flat, call.number("epsilon", 1e-5)), x.shape());
   return {add(mul(y, per_channel(call, call.in(1), x)), per_channel(call, call.in(2), x))};
@@ -52,8 +51,9 @@ std::vector<Value> group_normalization(Call& call) {
   call.integer("stash_type", 1);
   const std::int64_t groups = call.integer("num_groups", 0), channels = x.shape()[1];
   if (groups < 1 || channels % groups != 0) call.refuse("num_groups does not divide the channels");
-  std::int64_t inner = channels / groups;
-  for (int i = 2; i < x.rank(); ++i) inner *= x.shape()[i];
+  Ints group(x.shape().begin() + 1, x.shape().end());
+  group[0] = channels / groups;
+  const std::int64_t inner = Shape(group).elements();
   const Value rows = normalized_rows(reshape(x, {x.shape()[0], groups, inner}), call.number("epsilon", 1e-5));
   const auto parameter = [&](std::size_t input) {
     const Value v = call.in(input);

@@ -148,6 +148,7 @@ std::vector<Value> matmul_integer_to_float(Call& call) {
 
 // com.microsoft: A, B, b_scale, b_zero_point, bias
 std::vector<Value> dynamic_quantize_matmul(Call& call) {
+  if (call.in(0).rank() == 0) call.refuse("needs at least vectors");
   const QuantizedTensor a = quantized_dynamically(call.in(0));
   const Value product = integer_product(sub(a.values, a.zero), centered(call, 1, 3, per_column));
   const Value y = mul(cast(product, a.scale.dtype()), mul(a.scale, call.in(2)));

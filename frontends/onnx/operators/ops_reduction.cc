@@ -127,7 +127,8 @@ template <auto f>
 std::vector<Value> normalized(Call& call) {
   const Value x = call.in(0);
   const bool is_new = call.opset() >= 13;
-  const int axis = call.axis(call.integer("axis", is_new ? -1 : 1), std::max(x.rank(), 1));
+  if (x.rank() == 0) call.refuse("needs at least a vector");
+  const int axis = call.axis(call.integer("axis", is_new ? -1 : 1), x.rank());
   if (!is_new) {
     std::int64_t rows = 1;
     for (int i = 0; i < axis; ++i) rows *= x.shape()[i];

@@ -132,14 +132,16 @@ void set_by_sizes(Call& call, const Ints& sizes, const std::string& policy, std:
                                              : std::ranges::max_element(axes, smaller)->scale;
   for (ResizedAxis& a : axes) {
     a.scale = scale;
-    a.to = static_cast<std::int64_t>(std::round(scale * static_cast<float>(a.from)));
-    if (a.to > k_max_evaluated_elements) call.refuse("a size is too large");
+    const float size = std::round(scale * static_cast<float>(a.from));
+    if (!(size <= static_cast<float>(k_max_evaluated_elements))) call.refuse("a size is too large");
+    a.to = static_cast<std::int64_t>(size);
   }
 }
 
 Value apply_axes(Call& call, Value x, const ResizeForm& form, const std::vector<ResizedAxis>& axes) {
   for (const ResizedAxis& a : axes) {
     if (a.to == a.from && a.scale == 1 && !form.is_crop) continue;
+    call.narrow(a.from);
     call.importer.count_elements(4 * a.to);
     if (a.from == 0) call.refuse("axis " + std::to_string(a.axis) + " is empty");
     x = resized(x, form, a);
@@ -216,6 +218,7 @@ std::vector<Value> resize(Call& call) {
     for (std::int64_t i = 0; i < n; ++i) {
       axes[i].start = static_cast<float>(roi.at(i));
       axes[i].end = static_cast<float>(roi.at(n + i));
+      if (!std::isfinite(axes[i].start) || !std::isfinite(axes[i].end)) call.refuse("roi is not finite");
     }
   }
   return {apply_axes(call, x, form, axes)};

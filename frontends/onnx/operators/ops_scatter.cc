@@ -9,6 +9,7 @@ namespace unroll::onnx {
 namespace {
 
 Ints strides_of(const Shape& shape) {
+  if (shape.elements() == 0) return Ints(shape.rank(), 0);
   Ints strides(shape.rank(), 1);
   for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * shape[i + 1];
   return strides;
