@@ -22,10 +22,16 @@ Value pad_by_copies(Call& call, Value x, const std::string& mode, int axis, std:
   const std::int64_t n = x.shape()[axis];
   if (low == 0 && high == 0) return x;
   if (n == 0) call.refuse("mode " + mode + " needs an element on axis " + std::to_string(axis));
-  call.importer.count_elements(n + low + high);
-  std::vector<std::int32_t> at;
-  for (std::int64_t i = -low; i < n + high; ++i) at.push_back(call.narrow(padded_from(mode, i, n)));
-  return take(x, axis, at);
+  call.importer.count_elements(low + high);
+  const auto copies = [&](std::int64_t from, std::int64_t to) {
+    std::vector<std::int32_t> at;
+    for (std::int64_t i = from; i < to; ++i) at.push_back(call.narrow(padded_from(mode, i, n)));
+    return take(x, axis, at);
+  };
+  std::vector<Value> parts{x};
+  if (low > 0) parts.insert(parts.begin(), copies(-low, 0));
+  if (high > 0) parts.push_back(copies(n, n + high));
+  return concat(parts, axis);
 }
 
 // Negative pads remove elements, before others are added.
