@@ -113,7 +113,7 @@ struct OperatorRow {
   std::string_view domain = {};
 };
 inline constexpr std::string_view k_microsoft = "com.microsoft";  // operators of ONNX Runtime
-// ops_*.cc
+// frontends/onnx/ops
 std::span<const OperatorRow> elementwise_rows();
 std::span<const OperatorRow> math_rows();
 std::span<const OperatorRow> movement_rows();

@@ -17,14 +17,14 @@ import numpy
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "frontends" / "onnx" / "operators"
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "frontends" / "onnx"
 RECURRENT = {"RNN", "GRU", "LSTM", "Scan", "Loop"}
 UNKNOWN = {"STRING", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"}
 DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "bool": "BOOL"}
 
 
 def operators():
-    rows = "".join(path.read_text() for path in SOURCES.glob("ops_*.cc"))
+    rows = "".join(path.read_text() for path in SOURCES.glob("ops/*.cc"))
     return set(re.findall(r'^    \{"(\w+)", \d+,', rows, re.M))
 
 
