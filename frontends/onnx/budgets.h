@@ -15,9 +15,9 @@ inline constexpr std::int64_t k_max_listed_elements = std::int64_t{1} << 27;  //
 inline constexpr int k_max_depth = 32;  // subgraphs within subgraphs, calls of functions within functions
 
 // Limits of the import
-inline constexpr std::int64_t k_max_nodes = 1'000'000;                        // of the graph, after unrolling loops
-inline constexpr std::int64_t k_max_evaluated_elements = std::int64_t{1} << 26;  // while shapes are computed
-inline constexpr std::int64_t k_max_unrolled_steps = 10'000;                  // of a Loop that cannot become a scan
+inline constexpr std::int64_t k_max_nodes = 1'000'000;  // of the graph, after unrolling loops
+inline constexpr std::int64_t k_max_evaluated_elements = std::int64_t{1} << 26;  // of computed shapes and tables
+inline constexpr std::int64_t k_max_unrolled_steps = 10'000;  // of a Loop that cannot become a scan
 inline constexpr int k_min_opset = 7;
 inline constexpr int k_max_opset = 22;
 

@@ -151,6 +151,29 @@ int Call::axis(std::int64_t axis, int rank) const {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+int Call::narrow_type(Value value) const {
+  const Frame* frame = &names.frame;
+  for (int walked = 0; walked < k_max_depth; ++walked) {
+    const auto captured = frame->captured.find(value.id());
+    if (captured != frame->captured.end()) {
+      value = captured->second;
+      frame = frame->outer;
+      continue;
+    }
+    if (const auto noted = frame->narrow_types.find(value.id()); noted != frame->narrow_types.end())
+      return noted->second;
+    const Node& at = value.node();
+    if (at.op == Op::constant) {
+      const auto& known = importer.model.narrow_types;
+      const auto found = known.find(at.attributes.get<std::shared_ptr<const Tensor>>("value").get());
+      return found == known.end() ? 0 : found->second;
+    }
+    if (at.op != Op::reshape && at.op != Op::transpose && at.op != Op::slice && at.op != Op::broadcast) return 0;
+    value = frame->graph.value(at.inputs[0]);
+  }
+  return 0;
+}
+
 std::optional<Ints> Call::axes(std::size_t input) {
   std::optional<Ints> from_attribute = list("axes");
   if (!has(input)) return from_attribute;

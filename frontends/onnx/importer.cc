@@ -86,11 +86,13 @@ std::string input_text(const ValueDef& input) {
   return text + "]";
 }
 
-const OperatorRow* find_operator(std::string_view name) {
-  for (const auto rows : {elementwise_rows(), movement_rows(), index_rows(), reduction_rows(), convolution_rows(),
-                          recurrent_rows(), control_rows(), sequence_rows()}) {
+const OperatorRow* find_operator(std::string_view domain, std::string_view name) {
+  for (const auto rows : {elementwise_rows(), math_rows(), movement_rows(), rearrange_rows(), resize_rows(),
+                          index_rows(), scatter_rows(), reduction_rows(), convolution_rows(), normalization_rows(),
+                          quantized_rows(), einsum_rows(), fourier_rows(), recurrent_rows(), control_rows(),
+                          sequence_rows()}) {
     for (const OperatorRow& row : rows)
-      if (row.name == name) return &row;
+      if (row.name == name && row.domain == domain) return &row;
   }
   return nullptr;
 }
@@ -130,12 +132,13 @@ void Importer::build_node(Names& names, const NodeDef& node) {
   count_nodes(1);
   Call call(*this, names, node);
   const FunctionDef* function = find_function(model, node);
-  const OperatorRow* row = node.domain.empty() && !function ? find_operator(node.op) : nullptr;
+  const OperatorRow* row = function ? nullptr : find_operator(node.domain, node.op);
   if (!function && !row) {
     call.unsupported("the operator " + (node.domain.empty() ? "" : node.domain + ".") + node.op + " is not supported",
                      "docs/onnx.md lists the supported operators");
   }
-  if (row && model.opset < row->since) call.refuse("the operator exists since opset " + std::to_string(row->since));
+  if (row && row->domain.empty() && model.opset < row->since)
+    call.refuse("the operator exists since opset " + std::to_string(row->since));
   const auto first = static_cast<std::int32_t>(names.frame.graph.nodes().size());
   std::vector<Value> outputs;
   try {
@@ -206,7 +209,9 @@ ImportedGraph Importer::run(const std::map<std::string, Type>& types) {
       throw Error(ErrorKind::usage, model.file, "input '" + input.name + "' is missing", inputs_text(model));
     }
     check_input(model, input, given->second, result.symbols);
-    if (!names.values.emplace(input.name, result.graph->input(input.name, given->second)).second)
+    const Value value = result.graph->input(input.name, given->second);
+    if (is_narrow_type(input.element_type)) frame.narrow_types.emplace(value.id(), input.element_type);
+    if (!names.values.emplace(input.name, value).second)
       throw Error(ErrorKind::input_file, model.file, "two inputs have the name '" + input.name + "'");
   }
   for (const auto& [name, type] : types)

@@ -24,6 +24,7 @@ struct Frame {
   Frame* outer = nullptr;
   std::map<ValueId, Value> captured = {};    // input of this body -> value of the outer graph, the same in every step
   std::map<ValueId, Tensor> evaluated = {};  // results of `literal`
+  std::map<ValueId, int> narrow_types = {};  // TensorProto.DataType of computed values and inputs with 8 or 16 bits
 };
 
 // Tensors that are slices of one tensor along an axis.
@@ -85,6 +86,10 @@ class Call {
   std::int32_t narrow(std::int64_t value) const;  // integers are computed in 32 bits; throws if it does not fit
   // Returns an axis in [0, rank); negative axes count from the end.
   int axis(std::int64_t axis, int rank) const;
+  // Integers of all widths are i32 here, but operators that saturate need the width. Returns the TensorProto.DataType
+  // of an integer with 8 or 16 bits; 0 for other types, and where it is not known.
+  int narrow_type(Value value) const;
+  void note_type(Value value, int code) { names.frame.narrow_types.insert_or_assign(value.id(), code); }
   // Returns the axes from the attribute `axes`, or from an input in newer opsets; nullopt if omitted.
   std::optional<Ints> axes(std::size_t input);
 
@@ -105,21 +110,48 @@ struct OperatorRow {
   std::string_view name;
   int since;
   Builder build;
+  std::string_view domain = {};
 };
+inline constexpr std::string_view k_microsoft = "com.microsoft";  // operators of ONNX Runtime
 // frontends/onnx/ops
 std::span<const OperatorRow> elementwise_rows();
+std::span<const OperatorRow> math_rows();
 std::span<const OperatorRow> movement_rows();
+std::span<const OperatorRow> rearrange_rows();
+std::span<const OperatorRow> resize_rows();
 std::span<const OperatorRow> index_rows();
+std::span<const OperatorRow> scatter_rows();
 std::span<const OperatorRow> reduction_rows();
 std::span<const OperatorRow> convolution_rows();
+std::span<const OperatorRow> normalization_rows();
+std::span<const OperatorRow> quantized_rows();
+std::span<const OperatorRow> einsum_rows();
+std::span<const OperatorRow> fourier_rows();
 std::span<const OperatorRow> recurrent_rows();
 std::span<const OperatorRow> control_rows();
 std::span<const OperatorRow> sequence_rows();
-const OperatorRow* find_operator(std::string_view name);
+const OperatorRow* find_operator(std::string_view domain, std::string_view name);
 
 // Returns the elements `from`, `from + step`, ... of an axis, `n` of them.
 Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n);
+// Returns the elements with these indices of an axis; an index of -1 gives zeros.
+Value take(Value x, int axis, const std::vector<std::int32_t>& at);
 inline Value flipped(Value x, int axis) { return strided(x, axis, x.shape()[axis] - 1, -1, x.shape()[axis]); }
+
+Value moved_axis(Value x, int from, int to);
+Value wrapped(Value indices, std::int64_t size);  // negative indices count from the end
+
+// Rounds towards minus infinity, and to the nearest integer with ties to even.
+Value floor_of(Value x);
+Value round_even(Value x);
+// Convolves x [N, C, L...] with weight [O, C, K...] as the attributes of the node say.
+Value convolved(Call& call, Value x, Value weight, Value bias);
+// NumPy's matmul: a vector gets an axis that the result loses again; leading axes broadcast.
+Value numpy_matmul(Value a, Value b);
+// Quantizes x with one scale to 8 bits, multiplies with integers w [N,K] stored in floats, and scales with w_scale [N].
+Value dynamic_product(Value x, Value w, Value w_scale);
+// The float type in which sums of `n` products of 8-bit integers are exact.
+DType exact_type(std::int64_t n);
 
 // Observes nodes of the main graph, without bodies of loops, as they are built. `first`: the first graph node that may
 // belong to the ONNX node.
@@ -146,6 +178,7 @@ class Importer {
   // Binds names of a scan body: `outer` values arrive as `inputs` of the body. Small constants are copied.
   void bind_captures(Names& inner, const std::map<std::string, Value>& outer, std::span<const Value> inputs);
   void count_nodes(std::int64_t n);
+  void count_elements(std::int64_t n);  // of constants that the import computes
 
  private:
   void require_whole_sequences(const Names& names) const;

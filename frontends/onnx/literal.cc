@@ -44,6 +44,12 @@ Value Importer::copy(Frame& frame, Graph& to, ValueId id, std::map<ValueId, Valu
   return done.at(id);
 }
 
+void Importer::count_elements(std::int64_t n) {
+  evaluated_elements_ += std::min(n, k_max_evaluated_elements + 1);  // cannot overflow
+  if (evaluated_elements_ > k_max_evaluated_elements)
+    throw Error(ErrorKind::input_file, model.file, "computes shapes or tables from too many values");
+}
+
 std::optional<Tensor> Importer::literal(Frame& frame, Value value) {
   const ValueId id = value.id();
   const Node& node = frame.graph.node(id.node);
@@ -51,10 +57,7 @@ std::optional<Tensor> Importer::literal(Frame& frame, Value value) {
   if (const auto found = frame.evaluated.find(id); found != frame.evaluated.end()) return found->second;
   std::set<ValueId> needed;
   if (!collect(frame, id, needed)) return std::nullopt;
-  for (const ValueId each : needed) evaluated_elements_ += std::min(frame.graph.type(each).shape.elements(),
-                                                                    k_max_evaluated_elements);
-  if (evaluated_elements_ > k_max_evaluated_elements)
-    throw Error(ErrorKind::input_file, model.file, "computes shapes from too many values");
+  for (const ValueId each : needed) count_elements(frame.graph.type(each).shape.elements());
   Graph part;
   std::map<ValueId, Value> done;
   for (const ValueId each : needed) {  // in the order of nodes

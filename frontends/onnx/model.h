@@ -25,11 +25,14 @@ struct ElementType {
   DType dtype;            // of the converted tensor
 };
 const ElementType* find_element_type(std::int64_t code);  // null if unknown
+constexpr bool is_narrow_type(std::int64_t code) { return code >= 2 && code <= 5; }  // integers of 8 and 16 bits
 std::string element_type_text(std::int64_t code);         // "int64", or "type 8"
 // Returns an integer in 32 bits; nullopt if it does not fit. The largest int64 means "to the end" in slices, and the
 // smallest "from the start"; they become the limits of 32 bits, which no dimension reaches.
 std::optional<std::int32_t> narrowed(std::int64_t value);
-inline constexpr int k_float = 1, k_int32 = 6, k_int64 = 7, k_bool = 9, k_float16 = 10, k_double = 11, k_bfloat16 = 16;
+inline constexpr int k_uint8 = 2, k_int8 = 3, k_uint16 = 4, k_int16 = 5;
+inline constexpr int k_float = 1, k_int32 = 6, k_int64 = 7, k_bool = 9, k_float16 = 10, k_double = 11;
+inline constexpr int k_uint32 = 12, k_uint64 = 13, k_bfloat16 = 16;
 
 struct GraphDef;
 
@@ -87,6 +90,7 @@ struct Model {
   std::int64_t ir_version = 0;
   std::int64_t opset = 0;  // of the standard domain
   std::string producer;
+  std::map<const Tensor*, int> narrow_types = {};  // of tensors with integers of 8 and 16 bits, which became i32
   bool has_halves = false;  // some tensor or input is float16 or bfloat16, which the converted tensor no longer shows
   GraphDef graph;
   std::vector<FunctionDef> functions;

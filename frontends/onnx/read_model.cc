@@ -205,6 +205,7 @@ void read_model(Reading& reading, pbf_reader message, Model& model) {
     }
   }
   model.has_halves = reading.has_halves;
+  model.narrow_types = std::move(reading.narrow_types);
   if (!has_graph) reading.refuse("is not an ONNX model: it has no graph");
   if (model.opset < k_min_opset || model.opset > k_max_opset) {
     throw Error(ErrorKind::unsupported, reading.file, "uses opset " + std::to_string(model.opset),

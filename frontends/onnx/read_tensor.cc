@@ -11,12 +11,12 @@ namespace unroll::onnx {
 namespace {
 
 constexpr ElementType k_element_types[] = {
-    {k_float, "float", 4, DType::f32},        {2, "uint8", 1, DType::i32},
-    {3, "int8", 1, DType::i32},               {4, "uint16", 2, DType::i32},
-    {5, "int16", 2, DType::i32},              {k_int32, "int32", 4, DType::i32},
+    {k_float, "float", 4, DType::f32},        {k_uint8, "uint8", 1, DType::i32},
+    {k_int8, "int8", 1, DType::i32},               {k_uint16, "uint16", 2, DType::i32},
+    {k_int16, "int16", 2, DType::i32},              {k_int32, "int32", 4, DType::i32},
     {k_int64, "int64", 8, DType::i32},        {k_bool, "bool", 1, DType::b8},
     {k_float16, "float16", 2, DType::f32},    {k_double, "double", 8, DType::f64},
-    {12, "uint32", 4, DType::i32},            {13, "uint64", 8, DType::i32},
+    {k_uint32, "uint32", 4, DType::i32},            {k_uint64, "uint64", 8, DType::i32},
     {k_bfloat16, "bfloat16", 2, DType::f32},
 };
 
@@ -183,6 +183,17 @@ Tensor from_lists(const Reading& reading, const std::string& who, const ElementT
   return type.dtype == DType::f32 ? tensor.cast(DType::f32) : std::move(tensor);
 }
 
+Tensor read_elements(Reading& reading, const std::string& who, const ElementType& type, const Proto& t,
+                     std::size_t n_bytes) {
+  const Shape shape(t.dims);
+  if (t.is_external) return from_raw(reading, who, type, shape, external_bytes(reading, who, t, n_bytes).data());
+  if (!t.raw) return from_lists(reading, who, type, shape, t);
+  if (t.raw->size() != n_bytes)
+    reading.refuse(who + ": raw_data has " + std::to_string(t.raw->size()) + " bytes, its dimensions need " +
+                   std::to_string(n_bytes));
+  return from_raw(reading, who, type, shape, reinterpret_cast<const std::byte*>(t.raw->data()));
+}
+
 }  // namespace
 
 const ElementType* find_element_type(std::int64_t code) {
@@ -233,16 +244,9 @@ std::shared_ptr<const Tensor> read_tensor(Reading& reading, protozero::pbf_reade
     bytes *= static_cast<std::uint64_t>(d);
   }
   const std::size_t n_bytes = bytes.require(ErrorKind::input_file, reading.file, who + " is too large");
-  if (t.is_external) {
-    const Bytes data = external_bytes(reading, who, t, n_bytes);
-    return std::make_shared<const Tensor>(from_raw(reading, who, *type, Shape(t.dims), data.data()));
-  }
-  if (!t.raw) return std::make_shared<const Tensor>(from_lists(reading, who, *type, Shape(t.dims), t));
-  if (t.raw->size() != n_bytes)
-    reading.refuse(who + ": raw_data has " + std::to_string(t.raw->size()) + " bytes, its dimensions need " +
-                   std::to_string(n_bytes));
-  const auto* raw = reinterpret_cast<const std::byte*>(t.raw->data());
-  return std::make_shared<const Tensor>(from_raw(reading, who, *type, Shape(t.dims), raw));
+  auto tensor = std::make_shared<const Tensor>(read_elements(reading, who, *type, t, n_bytes));
+  if (is_narrow_type(t.type)) reading.narrow_types.emplace(tensor.get(), static_cast<int>(t.type));
+  return tensor;
 }
 
 }  // namespace unroll::onnx

@@ -18,6 +18,7 @@ struct Reading {
   std::int64_t listed_elements = 0;
   std::uint64_t external_bytes = 0;
   bool has_halves = false;
+  std::map<const Tensor*, int> narrow_types = {};
 
   [[noreturn]] void refuse(const std::string& what, const std::string& next = {}) const {
     throw Error(ErrorKind::input_file, file, what, next);

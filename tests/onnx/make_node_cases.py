@@ -37,6 +37,8 @@ def operators_of(graph):
 
 def stored(value, element_type):
     """The array as the importer sees it: integers in 32 bits, 16-bit floats in 32."""
+    if isinstance(value, onnx.TensorProto):
+        value = onnx.numpy_helper.to_array(value)
     if not isinstance(value, numpy.ndarray) and not numpy.isscalar(value):
         raise TypeError("a sequence or an optional value")
     array = numpy.asarray(value)

@@ -62,7 +62,8 @@ std::size_t packed_scratch_bytes(const Matmul& matmul) {
   if (!converts_a(matmul, kernels)) return 0;
   const Cut cut = cut_of(matmul, kernels);
   const Index depth = depth_of(kernels, matmul.a_windows ? matmul.k : cut.depth);  // smaller formats read whole rows
-  return std::min(cut.rows, matmul.m) * depth * bytes_of(kernels.operand);
+  const Index rows = std::min(cut.rows, matmul.m);
+  return rows * depth * bytes_of(kernels.operand) + window_bytes_of_a(matmul, kernels, rows, depth);
 }
 
 Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* c, const Worker& worker,
@@ -75,10 +76,10 @@ Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* 
   const Block block{rows, {mine.begin * kernels.columns, std::min(mine.end * kernels.columns, matmul.n)}};
   if (block.empty()) return block;
   const Index panel_stride = depth_of(kernels, matmul.k) * kernels.columns;
-  const auto a_at = [&](Index row, Index k) { return at(a, (row * matmul.a_stride + k) * stored_bytes(matmul)); };
   const auto c_at = [&](Index row) { return at(c, row * matmul.c_stride * bytes_of(matmul.result)); };
   if (!converts_a(matmul, kernels)) {
-    kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k, a_at(rows.begin, 0), matmul.a_stride, packed,
+    kernels.multiply(rows.end - rows.begin, matmul.n, matmul.k,
+                     at(a, rows.begin * matmul.a_stride * stored_bytes(matmul)), matmul.a_stride, packed,
                      panel_stride, mine.begin, mine.end, false, c_at(rows.begin), matmul.c_stride, matmul.result);
     return block;
   }
@@ -89,9 +90,8 @@ Block run_packed(const Matmul& matmul, const void* a, const void* packed, void* 
     for (Index row = rows.begin; row < rows.end; row += cut.rows) {
       const Index m = std::min(cut.rows, rows.end - row);
       const Index stride = depth_of(kernels, depth);
-      if (matmul.a_windows)
-        matmul.a_windows.copy(matmul.dtype, kernels.operand, a, row, m, k0, depth, scratch, stride);
-      else copy_rows(matmul.dtype, kernels.operand, a_at(row, k0), matmul.a_stride, m, depth, scratch, stride);
+      copy_a(matmul, kernels, a, {row, m, k0, depth}, scratch, stride,
+             at(scratch, m * stride * bytes_of(kernels.operand)));
       kernels.multiply(m, matmul.n, depth, scratch, stride,
                        at(packed, k0 * kernels.columns * bytes_of(kernels.operand)), panel_stride, mine.begin, mine.end,
                        step > 0, c_at(row), matmul.c_stride, matmul.result);

@@ -40,6 +40,29 @@ bool converts_a(const Matmul& matmul, const GemmKernels& kernels) {
          matmul.a_stride % kernels.a_multiple != 0;
 }
 
+Index window_bytes_of_a(const Matmul& matmul, const GemmKernels& kernels, Index rows, Index depth) {
+  const bool moves_twice = matmul.transpose_a || matmul.dtype != kernels.operand;
+  return matmul.a_windows && moves_twice ? rows * depth * stored_bytes(matmul) : 0;
+}
+
+void copy_a(const Matmul& matmul, const GemmKernels& kernels, const void* a, Part part, void* to, Index stride,
+            void* windows) {
+  const auto [row, rows, k, depth] = part;
+  const Index size = stored_bytes(matmul);
+  const void* from = at(a, (matmul.transpose_a ? k * matmul.a_stride + row : row * matmul.a_stride + k) * size);
+  Index from_stride = matmul.a_stride;
+  if (matmul.a_windows) {
+    if (window_bytes_of_a(matmul, kernels, 1, 1) == 0)
+      return matmul.a_windows.copy(size, a, row, rows, k, depth, to, stride);
+    from_stride = matmul.transpose_a ? rows : depth;
+    if (matmul.transpose_a) matmul.a_windows.copy(size, a, k, depth, row, rows, windows, from_stride);
+    else matmul.a_windows.copy(size, a, row, rows, k, depth, windows, from_stride);
+    from = windows;
+  }
+  if (matmul.transpose_a) kernels.transpose(from, from_stride, depth, rows, to, stride);
+  else copy_rows(matmul.dtype, kernels.operand, from, from_stride, rows, depth, to, stride);
+}
+
 Cut cut_of(const Matmul& matmul, const GemmKernels& kernels) {
   const Index most = kernels.k_block + (kernels.k_multiple == 1 ? 0 : kernels.k_multiple);  // block boundaries vary
   const Index depth = std::max<Index>(1, std::min(matmul.k, most));

@@ -42,6 +42,14 @@ bool converts_a(const Matmul& matmul, const GemmKernels& kernels);
 // Copies [rows, columns], converting if the dtypes differ; strides in elements.
 void copy_rows(DType from, DType to, const void* x, Index x_stride, Index rows, Index columns, void* y,
                Index y_stride);
+// Rows [row, row + rows) of a and their elements [k, k + depth).
+struct Part {
+  Index row, rows, k, depth;
+};
+// Writes a part of a as the kernels read it. `windows` has room for window_bytes_of_a.
+void copy_a(const Matmul& matmul, const GemmKernels& kernels, const void* a, Part part, void* to, Index stride,
+            void* windows);
+Index window_bytes_of_a(const Matmul& matmul, const GemmKernels& kernels, Index rows, Index depth);
 
 // Division of k, columns and rows. 16-bit results are summed in one pass over k, with fewer columns and rows at once.
 struct Cut {

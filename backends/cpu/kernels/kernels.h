@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backends/common/expression.h"
-#include "backends/cpu/gemm/window_rows.h"
+#include "backends/cpu/kernels/window_rows.h"
 #include "backends/cpu/threads/thread_pool.h"
 #include "unroll/ir/graph.h"
 #include "unroll/support/types.h"
@@ -55,7 +55,7 @@ struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;  // a is stored [K, M], b is stored [N, K]
   std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // elements between stored rows; may be changed after make_
-  // Where the rows of a stored operand are windows.
+  // Set if the stored rows of the operand are windows.
   WindowRows a_windows = {}, b_windows = {};
   // Leading dimensions, broadcast: batch strides in elements, 0 for broadcast axes. Empty shape: one matmul.
   Shape batch;

@@ -91,10 +91,10 @@ Layout layout_of(const Matmul& matmul, Kernel kernel, const GemmKernels& kernels
   const Index a_stride = depth_of(kernels, cut.depth) + skew_of(kernels);
   const Index rows = std::min(cut.rows, matmul.m);
   const Index a_block = aligned(converts_a(matmul, kernels) ? rows * a_stride * size : 0);
-  const Index a_windows = matmul.a_windows && matmul.transpose_a ? rows * cut.depth : 0;
-  const Index b_windows = matmul.b_windows ? panels * kernels.columns * cut.depth : 0;
+  const Index a_windows = window_bytes_of_a(matmul, kernels, rows, cut.depth);
+  const Index b_windows = matmul.b_windows ? panels * kernels.columns * cut.depth * stored_bytes(matmul) : 0;
   return {aligned(panels * depth_of(kernels, cut.depth) * kernels.columns * size),
-          a_block + aligned(std::max(a_windows, b_windows) * stored_bytes(matmul)), a_block};
+          a_block + aligned(std::max(a_windows, b_windows)), a_block};
 }
 
 // One matmul of a batch.
@@ -131,17 +131,7 @@ Rowwise rows_of_a(const Product& p, Index row, Index m, Index k0, Index depth, v
   const Matmul& mm = p.matmul;
   if (!converts_a(mm, p.kernels)) return {p.a_at(row * mm.a_stride + k0), mm.a_stride};
   const Index stride = depth_of(p.kernels, depth) + skew_of(p.kernels);
-  if (mm.a_windows && mm.transpose_a) {
-    void* const windows = at(a_block, p.windows);
-    mm.a_windows.copy(mm.dtype, mm.dtype, p.a, k0, depth, row, m, windows, m);
-    p.kernels.transpose(windows, m, depth, m, a_block, stride);
-  } else if (mm.a_windows) {
-    mm.a_windows.copy(mm.dtype, p.kernels.operand, p.a, row, m, k0, depth, a_block, stride);
-  } else if (mm.transpose_a) {
-    p.kernels.transpose(p.a_at(k0 * mm.a_stride + row), mm.a_stride, depth, m, a_block, stride);
-  } else {
-    copy_rows(mm.dtype, p.kernels.operand, p.a_at(row * mm.a_stride + k0), mm.a_stride, m, depth, a_block, stride);
-  }
+  copy_a(mm, p.kernels, p.a, {row, m, k0, depth}, a_block, stride, at(a_block, p.windows));
   return {a_block, stride};
 }
 
@@ -182,8 +172,8 @@ void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte
   const Index columns = std::min(panels.end * p.kernels.columns, block.columns) - first;
   if (columns <= 0) return;
   void* const windows = at(own, p.windows);
-  if (mm.transpose_b) mm.b_windows.copy(mm.dtype, mm.dtype, p.b, column, columns, k0, depth, windows, depth);
-  else mm.b_windows.copy(mm.dtype, mm.dtype, p.b, k0, depth, column, columns, windows, columns);
+  if (mm.transpose_b) mm.b_windows.copy(stored_bytes(mm), p.b, column, columns, k0, depth, windows, depth);
+  else mm.b_windows.copy(stored_bytes(mm), p.b, k0, depth, column, columns, windows, columns);
   p.kernels.pack(windows, mm.transpose_b ? depth : columns, mm.transpose_b, depth, columns, 0,
                  panels.end - panels.begin, panel_stride,
                  at(packed, panels.begin * panel_stride * bytes_of(p.kernels.operand)));

@@ -110,7 +110,8 @@ class ViewFinder {
     const View& from = at(views_, node.inputs[0]);
     const Shape &x = graph_.type(node.inputs[0]).shape, &y = node.outputs[0].shape;
     const bool is_strided = !from.strides.empty() && from.strides.back() == 1 && from.viewed.rank() == 0;
-    if (!kinds_.windows_as_rows || node.op != Op::reshape || !is_strided || !has_rows(x, y) || at(named_, {i, 0})) return;
+    if (!kinds_.windows_as_rows || node.op != Op::reshape || !is_strided || !has_rows(x, y)) return;
+    if (at(named_, {i, 0})) return;
     for (const std::int32_t reader : at(readers_, {i, 0}))
       if (graph_.node(reader).op != Op::matmul || graph_.node(reader).inputs.size() != 2) return;
     views_[i][0] = {from.root, from.start, from.strides, x};

@@ -15,7 +15,7 @@ struct View {
   Ints strides;            // empty: dense
   Shape viewed = {};       // as Storage::viewed
 };
-// Which values may be views of others, besides reshapes of dense ones.
+// Kinds of views that a plan may have besides reshapes of dense values.
 struct ViewKinds {
   bool strided = false;          // Capabilities::views
   bool windows_as_rows = false;  // Capabilities::windows_as_rows

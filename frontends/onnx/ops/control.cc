@@ -62,14 +62,6 @@ ScanResult scan_subgraph(Call& call, const GraphDef& body, std::span<const Value
   return scan(states, sequences, constants, in_body, options);
 }
 
-Value moved_axis(Value x, int from, int to) {
-  Ints order;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != from) order.push_back(i);
-  order.insert(order.begin() + to, from);
-  return from == to ? x : transpose(x, order);
-}
-
 // Builds one loop over [T,...] sequences. `directions`, 1 for backward, has one entry per sequence and output.
 ScanResult one_scan(Call& call, const GraphDef& body, std::span<const Value> states, std::vector<Value> sequences,
                     const Ints& in_directions, const Ints& out_directions) {

@@ -32,8 +32,7 @@ void require_positive(Call& call, const char* name, const Ints& list) {
     call.refuse(std::string(name) + " must be positive 32-bit numbers");
 }
 
-Value image_of(Call& call, std::size_t input) {
-  const Value x = call.in(input);
+Value image_of(Call& call, Value x) {
   if (x.rank() < 3) call.refuse("needs an operand [N, C, L...]; got " + x.shape().text());
   if (x.rank() > 4) call.unsupported("more than two convolved axes");
   return x;
@@ -78,11 +77,18 @@ Ints kernel_of(Call& call, Value weight, Value x) {
   return kernel;
 }
 
-std::vector<Value> convolve(Call& call) {
-  const Value x = image_of(call, 0), weight = call.in(1);
-  ConvOptions o = windows_for(call, x, kernel_of(call, weight, x));
-  o.groups = call.integer("group", 1);
-  return {channels_first(conv(channels_last(x), channels_last(weight), call.in_or_none(2), o))};
+std::vector<Value> convolve(Call& call) { return {convolved(call, call.in(0), call.in(1), call.in_or_none(2))}; }
+
+// com.microsoft: X, W, B, and Z, which is added before the activation
+std::vector<Value> convolve_fused(Call& call) {
+  Value y = convolved(call, call.in(0), call.in(1), call.in_or_none(2));
+  if (call.has(3)) y = add(y, call.in(3));
+  const std::string activation = call.text("activation", "");
+  if (activation == "Relu") return {relu(y)};
+  if (activation == "Sigmoid") return {sigmoid(y)};
+  if (activation == "Tanh") return {tanh(y)};
+  if (!activation.empty()) call.unsupported("activation '" + activation + "'");
+  return {y};
 }
 
 // The padding that gives `length` positions: ConvTranspose takes the size of its result instead of its padding.
@@ -94,7 +100,7 @@ void pad_to(Call& call, ConvOptions& o, std::size_t i, std::int64_t whole, std::
 }
 
 std::vector<Value> convolve_transposed(Call& call) {
-  const Value x = image_of(call, 0), weight = call.in(1);
+  const Value x = image_of(call, call.in(0)), weight = call.in(1);
   const Ints kernel = kernel_of(call, weight, x);
   const std::string mode = call.text("auto_pad", "NOTSET");
   const std::size_t n = kernel.size();
@@ -139,14 +145,14 @@ Pool pool_of(Call& call, Value x) {
 }
 
 std::vector<Value> pool_maxima(Call& call) {
-  const Value x = image_of(call, 0);
+  const Value x = image_of(call, call.in(0));
   const Pool pool = pool_of(call, x);
   call.integer("storage_order", 0);  // of the indices, which are not returned
   return {channels_first(max_pool(channels_last(x), pool.kernel, pool.options))};
 }
 
 std::vector<Value> pool_averages(Call& call) {
-  const Value x = image_of(call, 0);
+  const Value x = image_of(call, call.in(0));
   Pool pool = pool_of(call, x);
   Value last = channels_last(x);
   if (call.integer("count_include_pad", 0) != 0)
@@ -164,18 +170,19 @@ Ints image_axes(Value x) {
   return axes;
 }
 std::vector<Value> average_image(Call& call) {
-  const Value x = image_of(call, 0);
+  const Value x = image_of(call, call.in(0));
   return {mean(x, image_axes(x), true)};
 }
 std::vector<Value> largest_of_image(Call& call) {
-  const Value x = image_of(call, 0);
+  const Value x = image_of(call, call.in(0));
   return {max(x, image_axes(x), true)};
 }
 
-constexpr OperatorRow k_rows[] = {
+constexpr OperatorRow k_convolution_rows[] = {
     {"AveragePool", 7, pool_averages},
     {"Conv", 1, convolve},
     {"ConvTranspose", 1, convolve_transposed},
+    {"FusedConv", 1, convolve_fused, k_microsoft},
     {"GlobalAveragePool", 1, average_image},
     {"GlobalMaxPool", 1, largest_of_image},
     {"MaxPool", 1, pool_maxima},
@@ -183,6 +190,13 @@ constexpr OperatorRow k_rows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> convolution_rows() { return k_rows; }
+std::span<const OperatorRow> convolution_rows() { return k_convolution_rows; }
+
+Value convolved(Call& call, Value x, Value weight, Value bias) {
+  image_of(call, x);
+  ConvOptions o = windows_for(call, x, kernel_of(call, weight, x));
+  o.groups = call.integer("group", 1);
+  return channels_first(conv(channels_last(x), channels_last(weight), bias, o));
+}
 
 }  // namespace unroll::onnx

@@ -12,12 +12,6 @@
 namespace unroll::onnx {
 namespace {
 
-// Rounds x towards minus infinity. Floats from 2^30 on have no fraction (f32), or a negligible one (f64).
-Value floor_of(Value x) {
-  const Value whole = cast(cast(x, DType::i32), x.dtype());
-  const Value lower = select(less(x, whole), whole - 1.0, whole);
-  return select(less(abs(x), scalar_like(x, 1 << 30)), lower, x);
-}
 Value ceil_of(Value x) { return neg(floor_of(neg(x))); }
 
 Value logical_xor(Value a, Value b) {
@@ -96,13 +90,26 @@ Value rounded_to(Value x, std::int64_t code) {
   return code == k_bfloat16 ? round_bf16(x) : x;
 }
 
+// Keeps the low bits, as NumPy and ONNX Runtime do.
+Value wrapped_to(Value x, std::int64_t code) {
+  const double width = code <= k_int8 ? 256 : 65536;
+  const Value rest = sub(x, x / width * width);  // has the sign of x
+  const Value low = select(less(rest, scalar_like(x, 0)), rest + width, rest);
+  if (code == k_uint8 || code == k_uint16) return low;
+  return select(less(low, scalar_like(x, width / 2)), low, low - width);
+}
+
 std::vector<Value> cast_to(Call& call) {
   const std::int64_t to = call.integer("to", 0);
   call.integer("saturate", 1);  // applies to 8-bit floats only
   const ElementType* type = find_element_type(to);
-  const bool is_narrow = type && type->dtype == DType::i32 && to != k_int32 && to != k_int64;
-  if (!type || is_narrow) call.unsupported("a cast to " + element_type_text(to) + " is not supported");
-  return {rounded_to(cast(call.in(0), type->dtype), to)};
+  const bool is_unsigned = to == k_uint32 || to == k_uint64;  // i32 has other values
+  if (!type || is_unsigned) call.unsupported("a cast to " + element_type_text(to) + " is not supported");
+  const Value y = cast(call.in(0), type->dtype);
+  if (!is_narrow_type(to) || call.narrow_type(y) == to) return {rounded_to(y, to)};
+  const Value kept = wrapped_to(y, to);
+  call.note_type(kept, static_cast<int>(to));
+  return {kept};
 }
 
 std::vector<Value> cast_like(Call& call) {

@@ -45,11 +45,6 @@ std::vector<Value> range(Call& call) {
   return {add(mul(index, scalar_like(index, delta.at(0))), scalar_like(index, start.at(0)))};
 }
 
-Value wrapped(Value indices, std::int64_t size) {
-  const Value zero = scalar_like(indices, 0);
-  return select(less(indices, zero), indices + static_cast<double>(size), indices);
-}
-
 // Moves the axis to the front: table [N, rest...]; the result is [rest before, indices..., rest after].
 std::vector<Value> gather_from(Call& call) {
   const Value x = call.in(0), indices = call.in(1);
@@ -109,6 +104,11 @@ constexpr OperatorRow k_index_rows[] = {
 };
 
 }  // namespace
+
+Value wrapped(Value indices, std::int64_t size) {
+  const Value zero = scalar_like(indices, 0);
+  return select(less(indices, zero), indices + static_cast<double>(size), indices);
+}
 
 std::span<const OperatorRow> index_rows() { return k_index_rows; }
 

@@ -193,35 +193,10 @@ std::vector<Value> tile(Call& call) {
   return {x};
 }
 
-std::vector<Value> pad_with(Call& call) {
-  const Value x = call.in(0);
-  if (call.text("mode", "constant") != "constant") call.unsupported("only mode constant is supported");
-  const Ints pads = call.opset() >= 11 ? call.ints(1) : call.list("pads").value_or(Ints{});
-  Ints axes(x.rank());
-  std::iota(axes.begin(), axes.end(), 0);
-  if (call.has(3)) axes = call.ints(3);
-  if (pads.size() != 2 * axes.size()) call.refuse("pads has another length than twice the axes");
-  Value value = call.opset() < 11 ? scalar_like(x, call.number("value", 0)) : call.in_or_none(2);
-  Value padded = x, inside = filled(call.graph(), {DType::b8, x.shape()}, 1);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const int axis = call.axis(axes[i], x.rank());
-    const std::int64_t low = pads[i], high = pads[i + axes.size()];
-    const std::int64_t cut_low = std::max<std::int64_t>(-low, 0), cut_high = std::max<std::int64_t>(-high, 0);
-    const std::int64_t kept = padded.shape()[axis] - cut_low - cut_high;
-    if (kept < 0) call.refuse("pads removes more than axis " + std::to_string(axis) + " has");
-    for (Value* each : {&padded, &inside}) {
-      *each = pad(slice(*each, axis, cut_low, kept), axis, std::max<std::int64_t>(low, 0),
-                  std::max<std::int64_t>(high, 0));
-    }
-  }
-  return {value ? select(inside, padded, reshape(value, Shape{})) : padded};
-}
-
 constexpr OperatorRow k_movement_rows[] = {
     {"Concat", 4, concatenate},
     {"Expand", 8, expand},
     {"Flatten", 1, flatten},
-    {"Pad", 2, pad_with},
     {"Reshape", 5, reshape_to},
     {"Shape", 1, shape_of},
     {"Size", 1, size_of},
@@ -235,14 +210,27 @@ constexpr OperatorRow k_movement_rows[] = {
 
 }  // namespace
 
-Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n) {
-  std::vector<std::int32_t> at;
-  for (std::int64_t i = 0; i < n; ++i) at.push_back(static_cast<std::int32_t>(from + i * step));
+Value take(Value x, int axis, const std::vector<std::int32_t>& at) {
   Ints order(x.rank());
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[0], order[axis]);
-  const Value rows = gather(transpose(x, order), constant(x.graph(), Tensor::from<std::int32_t>({n}, at)));
+  const Shape shape{static_cast<std::int64_t>(at.size())};
+  const Value rows = gather(transpose(x, order), constant(x.graph(), Tensor::from<std::int32_t>(shape, at)));
   return transpose(rows, order);
+}
+
+Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n) {
+  std::vector<std::int32_t> at;
+  for (std::int64_t i = 0; i < n; ++i) at.push_back(static_cast<std::int32_t>(from + i * step));
+  return take(x, axis, at);
+}
+
+Value moved_axis(Value x, int from, int to) {
+  Ints order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != from) order.push_back(i);
+  order.insert(order.begin() + to, from);
+  return from == to ? x : transpose(x, order);
 }
 
 std::span<const OperatorRow> movement_rows() { return k_movement_rows; }

@@ -27,6 +27,7 @@ struct Layer {
   Value x;                    // [T,B,I]
   Value w, r;                 // [D,GH,I], [D,GH,H]
   Value b, p, lengths;        // optional: [D,2GH], [D,3H], i32 [B]
+  Value w_scale, r_scale;     // [D,GH] each, if w and r are integers and their operands are quantized dynamically
   std::vector<Value> states;  // [D,B,H] each
 };
 
@@ -67,10 +68,36 @@ void require_shape(const Call& call, Value value, const Shape& shape, const char
     call.refuse(std::string(name) + " is " + value.shape().text() + ", it must be " + shape.text());
 }
 
+// Weights of DynamicQuantizeLSTM [D,I,4H], with one scale and zero point per direction, or per direction and column.
+struct QuantizedWeights {
+  Value w, scale;  // [D,4H,I] without zero point, in a float type; [D,4H]
+};
+QuantizedWeights read_quantized(Call& call, std::size_t weights, std::size_t scales) {
+  const Value w = call.in(weights);
+  if (w.rank() != 3 || w.dtype() != DType::i32) call.refuse("W and R must be integers of rank 3");
+  const std::int64_t d = w.shape()[0], n = w.shape()[2];
+  const auto per_column = [&](std::size_t input) {
+    const Value v = call.in(input);
+    if (v.shape() != Shape{d} && v.shape() != Shape{d, n})
+      call.refuse("input " + std::to_string(input) + " is " + v.shape().text() + ", not one value per direction or "
+                  "column of " + w.shape().text());
+    return v.rank() == 1 ? broadcast(reshape(v, {d, 1}), {d, n}) : v;
+  };
+  const Value centered_w = call.has(scales + 1) ? sub(w, reshape(per_column(scales + 1), {d, 1, n})) : w;
+  return {transpose(cast(centered_w, exact_type(w.shape()[1])), {0, 2, 1}), per_column(scales)};
+}
+
 Layer read_layer(Call& call, const RecurrentKind& kind) {
-  const Value x = call.in(0), w = call.in(1), r = call.in(2);
+  const bool is_quantized = !call.node.domain.empty();
+  const Value x = call.in(0);
+  QuantizedWeights input{}, recurrent{};
+  if (is_quantized) {
+    input = read_quantized(call, 1, 8);
+    recurrent = read_quantized(call, 2, 10);
+  }
+  const Value w = is_quantized ? input.w : call.in(1), r = is_quantized ? recurrent.w : call.in(2);
   if (x.rank() != 3 || w.rank() != 3 || r.rank() != 3) call.refuse("X, W and R must have rank 3");
-  const bool batch_first = call.opset() >= 14 && call.integer("layout", 0) != 0;
+  const bool batch_first = !is_quantized && call.opset() >= 14 && call.integer("layout", 0) != 0;
   const std::string direction = call.text("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     call.refuse("direction '" + direction + "' is unknown");
@@ -79,7 +106,7 @@ Layer read_layer(Call& call, const RecurrentKind& kind) {
               .directions = direction == "bidirectional" ? 2 : 1, .is_reverse = direction == "reverse",
               .batch_first = batch_first, .clip = call.number("clip", 0), .activations = {},
               .x = batch_first ? transpose(x, {1, 0, 2}) : x, .w = w, .r = r, .b = call.in_or_none(3), .p = {},
-              .lengths = call.in_or_none(4), .states = {}};
+              .lengths = call.in_or_none(4), .w_scale = input.scale, .r_scale = recurrent.scale, .states = {}};
   const std::int64_t d = layer.directions, h = layer.hidden, g = kind.gates();
   require_shape(call, w, {d, g * h, layer.input}, "W");
   require_shape(call, r, {d, g * h, h}, "R");
@@ -97,6 +124,10 @@ Layer read_layer(Call& call, const RecurrentKind& kind) {
     layer.input_forget = call.integer("input_forget", 0) != 0;
   }
   if (kind.op == Op::gru) layer.reset_after = call.integer("linear_before_reset", 0) != 0;
+  const bool has_backward = layer.is_reverse || layer.directions == 2;
+  if (is_quantized && layer.lengths && layer.batch > 1 && has_backward)
+    call.unsupported("sequence_lens with several rows in a backward direction is not supported",
+                     "The rows are quantized together, and ONNX Runtime aligns their ends");
   read_activations(call, layer);
   return layer;
 }
@@ -116,8 +147,8 @@ struct LayerOutputs {
 bool has_composite(const Layer& layer) {
   const bool is_relu = layer.kind.op == Op::rnn && std::all_of(layer.activations.begin(), layer.activations.end(),
                                                                [](const Chosen& a) { return a.row->name == "Relu"; });
-  return !layer.is_reverse && (layer.usual_activations || is_relu) && layer.clip == 0 && !layer.input_forget &&
-         layer.steps > 0;
+  return !layer.is_reverse && !layer.w_scale && (layer.usual_activations || is_relu) && layer.clip == 0 &&
+         !layer.input_forget && layer.steps > 0;
 }
 
 LayerOutputs by_composite(const Layer& layer) {
@@ -144,11 +175,24 @@ LayerOutputs by_composite(const Layer& layer) {
   return outputs;
 }
 
+Value product(Value x, Value w, Value bias, Value w_scale) {
+  if (!w_scale) return linear(x, w, bias);
+  const Value y = dynamic_product(x, w, w_scale);
+  return bias ? add(y, bias) : y;
+}
+
+// ONNX Runtime quantizes the steps up to the longest length together. The range includes zero, which changes nothing.
+Value without_unused_steps(const Layer& layer) {
+  if (!layer.lengths || !layer.w_scale || layer.batch == 0) return without_padding(layer.x, layer.lengths);
+  const Value step = iota(layer.x.graph(), {layer.steps, 1, 1}, 0);
+  return select(less(step, max(layer.lengths)), layer.x, scalar_like(layer.x, 0));
+}
+
 // The cell of one direction, with gates in ONNX's order. xw is W x_t + Wb [B,GH].
 struct Cell {
   const Layer& layer;
   std::span<const Chosen> f;  // activations of the direction
-  Value r, rb, p;             // [GH,H], [GH], [3H]; rb and p may be empty
+  Value r, rb, p, r_scale;    // [GH,H], [GH], [3H], [GH]; all but r may be empty
 
   Value clipped(Value x) const {
     if (layer.clip == 0) return x;
@@ -172,7 +216,7 @@ struct Cell {
   }
   // ONNX Runtime does not clip the input of h(C), contrary to the specification, and models were trained with it.
   std::vector<Value> lstm(Value xw, std::span<const Value> state) const {
-    const Value all = add(xw, linear(state[0], r, rb)), c = state[1];
+    const Value all = add(xw, product(state[0], r, rb, r_scale)), c = state[1];
     const auto with_peephole = [&](int index, int peephole, Value cell) {
       return p ? add(gate(all, index), mul(block(p, peephole), cell)) : gate(all, index);
     };
@@ -191,23 +235,36 @@ struct Cell {
 ScanResult direction_scan(const Layer& layer, int d) {
   const std::int64_t gh = layer.kind.gates() * layer.hidden;
   const Value bias = layer.b ? row(layer.b, d) : Value();
-  const Value x = without_padding(layer.x, layer.lengths);
-  const Value xw = linear(x, row(layer.w, d), bias ? slice(bias, 0, 0, gh) : bias);
+  const Value x = without_unused_steps(layer);
+  const Value w_scale = layer.w_scale ? row(layer.w_scale, d) : Value();
+  const Value xw = product(x, row(layer.w, d), bias ? slice(bias, 0, 0, gh) : bias, w_scale);
   std::vector<Value> states, constants{row(layer.r, d)};
   for (const Value& state : layer.states) states.push_back(row(state, d));
   if (bias) constants.push_back(slice(bias, 0, gh, gh));
   if (layer.p) constants.push_back(row(layer.p, d));
+  if (layer.r_scale) constants.push_back(row(layer.r_scale, d));
+  std::vector<Value> sequences{xw};
+  const bool is_masked = layer.r_scale && layer.lengths;
+  if (is_masked) {
+    sequences.push_back(iota(layer.x.graph(), {layer.steps}, 0));
+    constants.push_back(reshape(layer.lengths, {layer.batch, 1}));
+  }
   const std::size_t n = layer.kind.activations.size();
   const auto activations = std::span(layer.activations).subspan(n * d, n);
   const auto step = [&](const StepValues& at) -> StepResult {
     std::size_t next = 1;
-    Cell cell{layer, activations, at.constants[0], {}, {}};
+    Cell cell{layer, activations, at.constants[0], {}, {}, {}};
     if (bias) cell.rb = at.constants[next++];
-    if (layer.p) cell.p = at.constants[next];
-    const std::vector<Value> after = cell.step(at.sequences[0], at.states);
+    if (layer.p) cell.p = at.constants[next++];
+    if (layer.r_scale) cell.r_scale = at.constants[next];
+    std::vector<Value> before = at.states;
+    // A row that has ended still belongs to the range of the next step in ONNX Runtime, and then no more.
+    if (is_masked)
+      before[0] = select(less(at.constants.back(), at.sequences[1]), scalar_like(before[0], 0), before[0]);
+    const std::vector<Value> after = cell.step(at.sequences[0], before);
     return {after, {after[0]}};
   };
-  return scan(states, std::vector<Value>{xw}, constants, step,
+  return scan(states, sequences, constants, step,
               {.reverse = layer.is_reverse || d == 1, .lengths = layer.lengths, .reset = {}, .finite_padding = true});
 }
 
@@ -226,7 +283,8 @@ LayerOutputs by_scan(const Layer& layer) {
 }
 
 std::vector<Value> recurrent_node(Call& call) {
-  const Layer layer = read_layer(call, recurrent_kind(&RecurrentKind::name, call.node.op));
+  const std::string name = call.node.domain.empty() ? call.node.op : "LSTM";  // of DynamicQuantizeLSTM
+  const Layer layer = read_layer(call, recurrent_kind(&RecurrentKind::name, name));
   const LayerOutputs outputs = has_composite(layer) ? by_composite(layer) : by_scan(layer);
   std::vector<Value> values{layer.batch_first ? transpose(outputs.y, {2, 0, 1, 3}) : outputs.y};
   for (const Value& state : outputs.states)
@@ -235,7 +293,10 @@ std::vector<Value> recurrent_node(Call& call) {
 }
 
 constexpr OperatorRow k_recurrent_rows[] = {
-    {"GRU", 7, recurrent_node}, {"LSTM", 7, recurrent_node}, {"RNN", 7, recurrent_node},
+    {"GRU", 7, recurrent_node},
+    {"LSTM", 7, recurrent_node},
+    {"RNN", 7, recurrent_node},
+    {"DynamicQuantizeLSTM", 1, recurrent_node, k_microsoft},
 };
 
 }  // namespace

@@ -9,34 +9,6 @@
 namespace unroll::onnx {
 namespace {
 
-// NumPy's matmul: a vector gets an axis that the result loses again; leading axes broadcast.
-Value numpy_matmul(Value a, Value b) {
-  const bool is_row = a.rank() == 1, is_column = b.rank() == 1;
-  if (is_row) a = reshape(a, a.shape().inserted(0, 1));
-  if (is_column) b = reshape(b, b.shape().inserted(1, 1));
-  const std::int64_t inner = a.shape()[a.rank() - 1];
-  const std::int64_t columns = b.shape()[b.rank() - 1];
-  Value result;
-  if (b.rank() == 2) {  // one matmul for all leading axes of a
-    std::int64_t leading = 1;
-    for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
-    result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
-  } else {
-    const auto leading = [](Value v) { return Shape(v.shape().dims().first(v.rank() - 2)); };
-    const Shape both = broadcast_shapes(leading(a), leading(b), "MatMul");
-    const auto spread = [&](Value v) {
-      Ints dims(both.begin(), both.end());
-      dims.push_back(v.shape()[v.rank() - 2]), dims.push_back(v.shape()[v.rank() - 1]);
-      return broadcast(v, Shape(dims));
-    };
-    result = matmul(spread(a), spread(b));
-  }
-  Ints dims(result.shape().begin(), result.shape().end());
-  if (is_column) dims.pop_back();
-  if (is_row) dims.erase(dims.end() - (is_column ? 1 : 2));
-  return reshape(result, Shape(dims));
-}
-
 std::vector<Value> matrix_product(Call& call) {
   const Value a = call.in(0), b = call.in(1);
   if (a.rank() == 0 || b.rank() == 0) call.refuse("needs at least vectors");
@@ -102,6 +74,36 @@ Value l2_norm(Value x, const Reduction& r) {
 }
 Value log_sum(Value x, const Reduction& r) { return log(sum_of(x, r)); }
 
+Value log_sum_of_exponentials(Value x, const Reduction& r) {
+  if (r.is_nothing) return x;
+  if (x.shape().elements() == 0) return max_of(x, r);
+  const Value most = reduce_max(x, r.axes, true);
+  const Value shift = select(is_finite(most), most, scalar_like(x, 0));
+  const Value total = log(reduce_sum(exp(sub(x, shift)), r.axes, true));
+  const Value y = add(total, shift);
+  return r.keep ? y : reshape(y, reduce_sum(x, r.axes).shape());
+}
+// Multiplies halves of the reduced axes until one element is left.
+Value product_of(Value x, const Reduction& r) {
+  if (r.is_nothing) return x;
+  const Shape shape = reduce_sum(x, r.axes, r.keep).shape();
+  Ints order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (std::ranges::count(r.axes, i) == 0) order.push_back(i);
+  order.insert(order.end(), r.axes.begin(), r.axes.end());
+  std::int64_t n = 1;
+  for (const std::int64_t axis : r.axes) n *= x.shape()[static_cast<int>(axis)];
+  if (n == 0) return filled(x.graph(), {x.dtype(), shape}, 1);
+  Value y = reshape(transpose(x, order), {shape.elements(), n});
+  while (n > 1) {
+    const std::int64_t half = n / 2, rest = n - 2 * half;
+    const Value product = mul(slice(y, 1, 0, half), slice(y, 1, half, half));
+    y = rest ? concat(std::vector<Value>{product, slice(y, 1, n - 1, 1)}, 1) : product;
+    n = half + rest;
+  }
+  return reshape(y, shape);
+}
+
 template <auto f>
 std::vector<Value> reduced(Call& call) {
   const Value x = call.in(0);
@@ -118,12 +120,15 @@ std::vector<Value> arg_max(Call& call, bool of_negative) {
   return {keep ? reshape(index, x.shape().with(axis, 1)) : index};
 }
 
+Value hardmax(Value x) { return one_hot(argmax(x, -1), x.shape()[x.rank() - 1], x.dtype()); }
+
 // Over one axis since opset 13; earlier, over all axes from `axis` on together.
 template <auto f>
 std::vector<Value> normalized(Call& call) {
   const Value x = call.in(0);
   const bool is_new = call.opset() >= 13;
-  const int axis = call.axis(call.integer("axis", is_new ? -1 : 1), std::max(x.rank(), 1));
+  if (x.rank() == 0) call.refuse("needs at least a vector");
+  const int axis = call.axis(call.integer("axis", is_new ? -1 : 1), x.rank());
   if (!is_new) {
     std::int64_t rows = 1;
     for (int i = 0; i < axis; ++i) rows *= x.shape()[i];
@@ -168,21 +173,51 @@ constexpr OperatorRow k_reduction_rows[] = {
     {"ArgMax", 1, [](Call& call) { return arg_max(call, false); }},
     {"ArgMin", 1, [](Call& call) { return arg_max(call, true); }},
     {"Gemm", 7, gemm},
+    {"Hardmax", 1, normalized<hardmax>},
     {"LayerNormalization", 17, layer_normalization},
     {"LogSoftmax", 1, normalized<log_softmax>},
     {"MatMul", 1, matrix_product},
     {"ReduceL1", 1, reduced<l1_norm>},
     {"ReduceL2", 1, reduced<l2_norm>},
     {"ReduceLogSum", 1, reduced<log_sum>},
+    {"ReduceLogSumExp", 1, reduced<log_sum_of_exponentials>},
     {"ReduceMax", 1, reduced<max_of>},
     {"ReduceMean", 1, reduced<mean_over>},
     {"ReduceMin", 1, reduced<min_of>},
+    {"ReduceProd", 1, reduced<product_of>},
     {"ReduceSum", 1, reduced<sum_of>},
     {"ReduceSumSquare", 1, reduced<sum_of_squares>},
     {"Softmax", 1, normalized<softmax>},
 };
 
 }  // namespace
+
+Value numpy_matmul(Value a, Value b) {
+  const bool is_row = a.rank() == 1, is_column = b.rank() == 1;
+  if (is_row) a = reshape(a, a.shape().inserted(0, 1));
+  if (is_column) b = reshape(b, b.shape().inserted(1, 1));
+  const std::int64_t inner = a.shape()[a.rank() - 1];
+  const std::int64_t columns = b.shape()[b.rank() - 1];
+  Value result;
+  if (b.rank() == 2) {  // one matmul for all leading axes of a
+    std::int64_t leading = 1;
+    for (int i = 0; i < a.rank() - 1; ++i) leading *= a.shape()[i];
+    result = reshape(matmul(reshape(a, {leading, inner}), b), a.shape().with(a.rank() - 1, columns));
+  } else {
+    const auto leading = [](Value v) { return Shape(v.shape().dims().first(v.rank() - 2)); };
+    const Shape both = broadcast_shapes(leading(a), leading(b), "MatMul");
+    const auto spread = [&](Value v) {
+      Ints dims(both.begin(), both.end());
+      dims.push_back(v.shape()[v.rank() - 2]), dims.push_back(v.shape()[v.rank() - 1]);
+      return broadcast(v, Shape(dims));
+    };
+    result = matmul(spread(a), spread(b));
+  }
+  Ints dims(result.shape().begin(), result.shape().end());
+  if (is_column) dims.pop_back();
+  if (is_row) dims.erase(dims.end() - (is_column ? 1 : 2));
+  return reshape(result, Shape(dims));
+}
 
 std::span<const OperatorRow> reduction_rows() { return k_reduction_rows; }
 

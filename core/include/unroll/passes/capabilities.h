@@ -61,8 +61,8 @@ struct Capabilities {
   // Reads strided operands in elementwise, move and matmul nodes (matmul: strided rows only), and writes strided
   // elementwise results. Otherwise every Storage is dense.
   bool views = false;
-  // With views: an operand [M,K] of a matmul outside of loops may have rows and columns of several strides each, such as
-  // those of windows. Storage::viewed has their sizes.
+  // With views: an operand [M,K] of a matmul outside of loops may have rows and columns of several strides each, as
+  // windows have. Storage::viewed has their sizes.
   bool windows_as_rows = false;
   // Number of branches of a fork, or of steps of a loop without states, that run at the same time, each in separate
   // memory. 1: plans have no forks.

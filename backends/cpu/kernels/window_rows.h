@@ -17,8 +17,8 @@ class WindowRows {
   WindowRows(const Shape& shape, const common::Strides& strides, std::int64_t rows);
   explicit operator bool() const { return run_ > 0; }
 
-  // Copies elements [column, column + columns) of rows [row, row + rows), converting if the dtypes differ.
-  void copy(DType from, DType to, const void* x, std::int64_t row, std::int64_t rows, std::int64_t column,
+  // Copies elements [column, column + columns) of rows [row, row + rows); an element has `size` bytes.
+  void copy(std::int64_t size, const void* x, std::int64_t row, std::int64_t rows, std::int64_t column,
             std::int64_t columns, void* y, std::int64_t y_stride) const;
 
  private:

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/gemm/window_rows.h"
+#include "backends/cpu/kernels/window_rows.h"
 
 #include <algorithm>
 #include <cstring>
-
-#include "backends/cpu/gemm/product_cut.h"
 
 namespace unroll::cpu {
 
@@ -30,18 +28,17 @@ std::int64_t WindowRows::offset_of(std::int64_t index, const Axes& axes, int n) 
   return offset;
 }
 
-void WindowRows::copy(DType from, DType to, const void* x, std::int64_t row, std::int64_t rows, std::int64_t column,
+void WindowRows::copy(std::int64_t size, const void* x, std::int64_t row, std::int64_t rows, std::int64_t column,
                       std::int64_t columns, void* y, std::int64_t y_stride) const {
-  const std::int64_t from_bytes = cut::bytes_of(from), to_bytes = cut::bytes_of(to), end = column + columns;
+  const std::int64_t end = column + columns;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::byte* const source = cut::at(x, offset_of(row + r, rows_, n_rows_) * from_bytes);
-    std::byte* target = cut::at(y, r * y_stride * to_bytes);
+    const std::byte* const source = static_cast<const std::byte*>(x) + offset_of(row + r, rows_, n_rows_) * size;
+    std::byte* target = static_cast<std::byte*>(y) + r * y_stride * size;
     for (std::int64_t c = column; c < end;) {
       const std::int64_t run = c / run_, n = std::min((run + 1) * run_, end) - c;
-      const void* const part = cut::at(source, (offset_of(run, runs_, n_runs_) + c - run * run_) * from_bytes);
-      if (from == to) std::memcpy(target, part, static_cast<std::size_t>(n * to_bytes));
-      else cut::copy_rows(from, to, part, 0, 1, n, target, 0);
-      target += n * to_bytes;
+      const std::int64_t offset = offset_of(run, runs_, n_runs_) + c - run * run_;
+      std::memcpy(target, source + offset * size, static_cast<std::size_t>(n * size));
+      target += n * size;
       c += n;
     }
   }
