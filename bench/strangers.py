@@ -117,7 +117,7 @@ def difference(found, wanted):
 
 
 def compared(path, unroll, steps, random):
-    """The difference from ONNX Runtime and the one that is explained by the conditioning, or a text why there is none."""
+    """The difference from ONNX Runtime and the one that the conditioning explains, or a text why there is none."""
     model = onnx.load(path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1

@@ -53,10 +53,10 @@ void copy_a(const Matmul& matmul, const GemmKernels& kernels, const void* a, Par
   Index from_stride = matmul.a_stride;
   if (matmul.a_windows) {
     if (window_bytes_of_a(matmul, kernels, 1, 1) == 0)
-      return matmul.a_windows.copy(size, a, row, rows, k, depth, to, stride);
+      return matmul.a_windows->copy(size, a, row, rows, k, depth, to, stride);
     from_stride = matmul.transpose_a ? rows : depth;
-    if (matmul.transpose_a) matmul.a_windows.copy(size, a, k, depth, row, rows, windows, from_stride);
-    else matmul.a_windows.copy(size, a, row, rows, k, depth, windows, from_stride);
+    if (matmul.transpose_a) matmul.a_windows->copy(size, a, k, depth, row, rows, windows, from_stride);
+    else matmul.a_windows->copy(size, a, row, rows, k, depth, windows, from_stride);
     from = windows;
   }
   if (matmul.transpose_a) kernels.transpose(from, from_stride, depth, rows, to, stride);

@@ -77,7 +77,7 @@ Block run_weights(const Matmul& mm, const void* a, const PackedWeights& weights,
   const std::int64_t at_once = mm.a_windows ? cut::cut_of(mm, gemm_kernels(mm.dtype)).rows : mm.m;
   for (std::int64_t row = 0; row < mm.m; row += at_once) {
     const std::int64_t m = std::min(at_once, mm.m - row);
-    if (mm.a_windows) mm.a_windows.copy(sizeof(float), a, row, m, 0, mm.k, scratch, mm.k);
+    if (mm.a_windows) mm.a_windows->copy(sizeof(float), a, row, m, 0, mm.k, scratch, mm.k);
     kernels.multiply(m, mm.n, mm.k, static_cast<const float*>(mm.a_windows ? scratch : a),
                      mm.a_windows ? mm.k : mm.a_stride, weights.panels.data(),
                      reinterpret_cast<const float*>(weights.scales.data()), mine.begin, mine.end,

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,7 @@ struct Matmul {
   bool transpose_a = false, transpose_b = false;  // a is stored [K, M], b is stored [N, K]
   std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // elements between stored rows; may be changed after make_
   // Set if the stored rows of the operand are windows.
-  WindowRows a_windows = {}, b_windows = {};
+  std::shared_ptr<const WindowRows> a_windows = nullptr, b_windows = nullptr;
   // Leading dimensions, broadcast: batch strides in elements, 0 for broadcast axes. Empty shape: one matmul.
   Shape batch;
   Strides a_batch{}, b_batch{}, c_batch{};

@@ -6,7 +6,7 @@
 
 namespace unroll::cpu {
 
-WindowRows::WindowRows(const Shape& shape, const common::Strides& strides, std::int64_t rows) : run_(1) {
+WindowRows::WindowRows(const Shape& shape, const common::Strides& strides, std::int64_t rows) {
   int split = 0;
   for (std::int64_t counted = 1; split < shape.rank() - 1 && counted < rows; ++split) counted *= shape[split];
   for (int axis = shape.rank() - 1; axis >= split; --axis) {

@@ -12,10 +12,8 @@ namespace unroll::cpu {
 
 class WindowRows {
  public:
-  WindowRows() = default;
   // An array read with these strides, the last one 1; its first axes count `rows`, the others the elements of a row.
   WindowRows(const Shape& shape, const common::Strides& strides, std::int64_t rows);
-  explicit operator bool() const { return run_ > 0; }
 
   // Copies elements [column, column + columns) of rows [row, row + rows); an element has `size` bytes.
   void copy(std::int64_t size, const void* x, std::int64_t row, std::int64_t rows, std::int64_t column,
@@ -30,7 +28,7 @@ class WindowRows {
 
   Axes rows_{}, runs_{};
   int n_rows_ = 0, n_runs_ = 0;
-  std::int64_t run_ = 0;  // neighboring elements of a row
+  std::int64_t run_ = 1;  // neighboring elements of a row
 };
 
 }  // namespace unroll::cpu

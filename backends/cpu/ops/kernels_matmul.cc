@@ -172,8 +172,8 @@ void pack_block(const Product& p, const BlockOfB& block, Range panels, std::byte
   const Index columns = std::min(panels.end * p.kernels.columns, block.columns) - first;
   if (columns <= 0) return;
   void* const windows = at(own, p.windows);
-  if (mm.transpose_b) mm.b_windows.copy(stored_bytes(mm), p.b, column, columns, k0, depth, windows, depth);
-  else mm.b_windows.copy(stored_bytes(mm), p.b, k0, depth, column, columns, windows, columns);
+  if (mm.transpose_b) mm.b_windows->copy(stored_bytes(mm), p.b, column, columns, k0, depth, windows, depth);
+  else mm.b_windows->copy(stored_bytes(mm), p.b, k0, depth, column, columns, windows, columns);
   p.kernels.pack(windows, mm.transpose_b ? depth : columns, mm.transpose_b, depth, columns, 0,
                  panels.end - panels.begin, panel_stride,
                  at(packed, panels.begin * panel_stride * bytes_of(p.kernels.operand)));

@@ -92,9 +92,9 @@ Matmul matmul_of(const PlanView& view, std::int32_t id) {
   m.result = node.outputs[0].dtype;
   // Only single matrices have a row stride; strides of batches follow from the shape.
   if (a.shape.rank() > 2) return m;
-  const auto read = [&](const ValueId& id, Index& stride, WindowRows& windows) {
+  const auto read = [&](const ValueId& id, Index& stride, std::shared_ptr<const WindowRows>& windows) {
     if (view.storage(id).viewed.rank() > 0)
-      windows = WindowRows(view.viewed(id), view.strides(id), view.graph().type(id).shape[0]);
+      windows = std::make_shared<const WindowRows>(view.viewed(id), view.strides(id), view.graph().type(id).shape[0]);
     else if (!view.storage(id).strides.empty()) stride = view.strides(id)[0];
   };
   read(node.inputs[0], m.a_stride, m.a_windows);

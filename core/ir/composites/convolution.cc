@@ -182,17 +182,19 @@ Value overlap_add(Value x, int axis, std::int64_t length, std::int64_t stride, s
   const int taps = x.rank() - 2;
   if (taps < 1 || axis < 0 || axis >= taps || stride < 1 || dilation < 1 || length < 0)
     throw Error(ErrorKind::shape, "overlap_add", "takes windows [..., N, ..., size, C]; got " + x.shape().text());
-  const std::int64_t N = x.shape()[axis], size = x.shape()[taps];
-  // Positions in blocks of `stride`: a run of neighboring taps in the same block is added at once.
-  const std::int64_t run = dilation == 1 ? stride : 1, blocks = N + (size - 1) * dilation / stride;
+  // Positions in blocks of `stride`: a run of neighboring taps in the same block is added at once. All terms are views
+  // of the padded windows, if each run fills its block.
+  const std::int64_t N = x.shape()[axis], size = x.shape()[taps], reach = (size - 1) * dilation / stride;
+  const std::int64_t run = dilation == 1 ? stride : 1, blocks = N + reach;
+  const Value padded = extended(x, axis, reach, reach);
   Ints order(x.rank());  // the taps come behind the windows
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin() + axis + 1, order.begin() + taps, order.begin() + taps + 1);
   Value sum;
   for (std::int64_t tap = 0; tap < size; tap += run) {
     const std::int64_t n = std::min(run, size - tap), block = tap * dilation / stride, at = tap * dilation % stride;
-    const Value part = extended(transpose(slice(x, taps, tap, n), order), axis + 1, at, stride - at - n);
-    const Value placed = extended(part, axis, block, blocks - N - block);
+    const Value part = slice(slice(padded, axis, reach - block, blocks), taps, tap, n);
+    const Value placed = extended(transpose(part, order), axis + 1, at, stride - at - n);
     sum = sum ? sum + placed : placed;
   }
   Shape shape = x.shape().removed(taps);
