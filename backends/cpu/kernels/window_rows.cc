@@ -37,7 +37,7 @@ void WindowRows::copy(std::int64_t size, const void* x, std::int64_t row, std::i
     for (std::int64_t c = column; c < end;) {
       const std::int64_t run = c / run_, n = std::min((run + 1) * run_, end) - c;
       const std::int64_t offset = offset_of(run, runs_, n_runs_) + c - run * run_;
-      std::memcpy(target, source + offset * size, static_cast<std::size_t>(n * size));
+      std::memcpy(target, source + offset * size, n * size);
       target += n * size;
       c += n;
     }

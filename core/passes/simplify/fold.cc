@@ -7,6 +7,7 @@
 
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
+#include "core/passes/simplify/cancel_transposes.h"
 #include "core/passes/simplify/fold_constants.h"
 #include "unroll/ir/ops.h"
 
@@ -116,6 +117,7 @@ Value fold_transpose(const RewriteNode& at) {
   Ints moved = permutation;  // axes of size 1 lie anywhere
   std::erase_if(moved, [&](std::int64_t axis) { return x.shape()[static_cast<int>(axis)] == 1; });
   if (std::is_sorted(moved.begin(), moved.end())) return reshape(x, type_of(at).shape);
+  if (const Value cancelled = cancel_transposes(x, permutation)) return cancelled;
   return x == at.operands[0] ? Value() : transpose(x, std::move(permutation));
 }
 Value part_of(Value x, int axis, std::int64_t start, std::int64_t size) {

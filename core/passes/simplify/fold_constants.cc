@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds slices and concatenations of constants, such as the rows of one gate or the joined weights of several gates.
+// Folds slices, concatenations and transposes of constants, such as the joined weights of several gates.
 #include <cstring>
 
 #include "core/passes/simplify/fold_constants.h"
 #include "unroll/ir/ops.h"
+#include "unroll/ir/strided_read.h"
 
 namespace unroll {
 
@@ -33,10 +34,36 @@ void copy_part(const Tensor& from, std::int64_t from_start, Tensor& to, std::int
                 from.bytes().data() + o * bytes(from.shape()[axis]) + bytes(from_start), bytes(size));
 }
 
+// Matrices are not turned: products read them either way, and several plans may share them.
+bool is_turned_tensor(const RewriteNode& at) { return at.node.op == Op::transpose && at.operands[0].rank() > 2; }
+
+Tensor transposed(const RewriteNode& at) {
+  const Tensor& x = *tensor_of(at.operands[0]);
+  Ints strides(x.shape().rank(), 1), index(x.shape().rank(), 0);
+  for (int i = x.shape().rank() - 1; i > 0; --i) strides[i - 1] = strides[i] * x.shape()[i];
+  const Ints read = strided_read(at.node, x.shape(), strides)->strides;
+  Tensor result(at.node.outputs[0]);
+  const std::size_t size = dtype_bytes(result.dtype());
+  std::byte* to = result.bytes().data();
+  std::int64_t from = 0;
+  for (std::int64_t e = 0; e < result.elements(); ++e, to += size) {
+    std::memcpy(to, x.bytes().data() + from * size, size);
+    for (int i = result.shape().rank() - 1; i >= 0; --i) {  // to the next index
+      from += read[i];
+      if (++index[i] < result.shape()[i]) break;
+      from -= read[i] * index[i];
+      index[i] = 0;
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 Value fold_constant_move(const RewriteNode& at) {
   const Op op = at.node.op;
+  if (is_turned_tensor(at) && tensor_of(at.operands[0]) && tensor_of(at.operands[0])->elements() > 0)
+    return constant(at.target, transposed(at));
   if (op != Op::slice && op != Op::concat && op != Op::reshape) return {};
   for (const Value& operand : at.operands)
     if (!tensor_of(operand) || tensor_of(operand)->elements() == 0) return {};

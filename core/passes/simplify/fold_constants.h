@@ -5,7 +5,7 @@
 
 namespace unroll {
 
-// The constant that a slice, concat or reshape of constants is; an empty Value for any other node.
+// The constant that a slice, concat, reshape or transpose of constants is; an empty Value for any other node.
 Value fold_constant_move(const RewriteNode& at);
 
 }  // namespace unroll
