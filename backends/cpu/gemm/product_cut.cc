@@ -49,15 +49,17 @@ void copy_a(const Matmul& matmul, const GemmKernels& kernels, const void* a, Par
             void* windows) {
   const auto [row, rows, k, depth] = part;
   const Index size = stored_bytes(matmul);
-  const void* from = at(a, (matmul.transpose_a ? k * matmul.a_stride + row : row * matmul.a_stride + k) * size);
-  Index from_stride = matmul.a_stride;
-  if (matmul.a_windows) {
-    if (window_bytes_of_a(matmul, kernels, 1, 1) == 0)
-      return matmul.a_windows->copy(size, a, row, rows, k, depth, to, stride);
-    from_stride = matmul.transpose_a ? rows : depth;
-    if (matmul.transpose_a) matmul.a_windows->copy(size, a, k, depth, row, rows, windows, from_stride);
-    else matmul.a_windows->copy(size, a, row, rows, k, depth, windows, from_stride);
-    from = windows;
+  const void* from = windows;
+  Index from_stride = matmul.transpose_a ? rows : depth;
+  if (!matmul.a_windows) {
+    from = at(a, (matmul.transpose_a ? k * matmul.a_stride + row : row * matmul.a_stride + k) * size);
+    from_stride = matmul.a_stride;
+  } else if (matmul.transpose_a) {
+    matmul.a_windows->copy(size, a, k, depth, row, rows, windows, from_stride);
+  } else if (matmul.dtype == kernels.operand) {
+    return matmul.a_windows->copy(size, a, row, rows, k, depth, to, stride);
+  } else {
+    matmul.a_windows->copy(size, a, row, rows, k, depth, windows, from_stride);
   }
   if (matmul.transpose_a) kernels.transpose(from, from_stride, depth, rows, to, stride);
   else copy_rows(matmul.dtype, kernels.operand, from, from_stride, rows, depth, to, stride);
