@@ -16,9 +16,10 @@ using namespace unroll;
 
 namespace {
 
-// More rows and columns than a block of the product has.
-const Type k_x{DType::f32, {3, 210, 40}};
-constexpr std::int64_t k_outputs = 70, k_size = 9, k_stride = 2;
+// More rows and columns than a block of the product has. A window is one piece of memory with the batch first, and
+// k_size pieces with the steps first.
+const Type k_batch_first{DType::f32, {3, 210, 40}}, k_steps_first{DType::f32, {210, 3, 40}};
+constexpr std::int64_t k_channels = 40, k_outputs = 70, k_size = 9, k_stride = 2;
 
 Tensor values(const Type& type, int seed) {
   Tensor t(type);
@@ -27,15 +28,15 @@ Tensor values(const Type& type, int seed) {
 }
 
 // The convolution of x with constant weights, or with all gradients.
-TensorMap convolved(bool learns, PlanOptions options, bool in_place, int threads) {
+TensorMap convolved(const Type& type, bool learns, PlanOptions options, bool in_place, int threads) {
   const auto backend = make_backend("cpu", {.threads = threads});
   Graph graph;
-  const Type weight_type{DType::f32, {k_outputs, k_size, k_x.shape[2]}};
-  TensorMap inputs{{"x", values(k_x, 1)}};
-  const Value x = graph.input("x", k_x);
+  const Type weight_type{DType::f32, {k_outputs, k_size, k_channels}};
+  TensorMap inputs{{"x", values(type, 1)}};
+  const Value x = graph.input("x", type);
   const Value w = learns ? graph.input("w", weight_type) : constant(graph, values(weight_type, 2));
   if (learns) inputs.emplace("w", values(weight_type, 2));
-  const Value y = conv(x, w, {}, {.axes = {1}, .stride = {k_stride}});
+  const Value y = conv(x, w, {}, {.axes = {type == k_steps_first ? 0 : 1}, .stride = {k_stride}});
   graph.output("y", y);
   if (learns) {
     const Value both[] = {x, w};
@@ -48,14 +49,15 @@ TensorMap convolved(bool learns, PlanOptions options, bool in_place, int threads
 }
 
 void check_same(bool learns, const PlanOptions& options) {
-  const TensorMap wanted = convolved(learns, options, /*in_place=*/false, 1);
-  for (const int threads : {1, 2, 3}) {
-    const TensorMap found = convolved(learns, options, /*in_place=*/true, threads);
-    for (const auto& [name, tensor] : wanted) {
-      CAPTURE(name);
-      CAPTURE(threads);
-      CHECK(std::ranges::equal(found.at(name).bytes(), tensor.bytes()));
-    }
+  for (const Type& type : {k_batch_first, k_steps_first}) {
+    const TensorMap wanted = convolved(type, learns, options, /*in_place=*/false, 1);
+    for (const int threads : {1, 2, 3})
+      for (const auto& entry : convolved(type, learns, options, /*in_place=*/true, threads)) {
+        CAPTURE(type.text());
+        CAPTURE(entry.first);
+        CAPTURE(threads);
+        CHECK(std::ranges::equal(entry.second.bytes(), wanted.at(entry.first).bytes()));
+      }
   }
 }
 
@@ -74,9 +76,9 @@ TEST_CASE("operands of 16 bits and weights of 16 and 8 bits too") {
 TEST_CASE("the plan keeps no copy of the windows") {
   const auto backend = make_backend("cpu", {.threads = 1});
   Graph graph;
-  const Type weight_type{DType::f32, {k_outputs, k_size, k_x.shape[2]}};
-  graph.output("y", conv(graph.input("x", k_x), graph.input("w", weight_type), {}, {.axes = {1}}));
-  const std::size_t copy = k_x.bytes() * k_size * 9 / 10;
+  const Type weight_type{DType::f32, {k_outputs, k_size, k_channels}};
+  graph.output("y", conv(graph.input("x", k_batch_first), graph.input("w", weight_type), {}, {.axes = {1}}));
+  const std::size_t copy = k_batch_first.bytes() * k_size * 9 / 10;
   CHECK(plan(graph, *backend, {.without = {"windows_as_rows"}})->arena_bytes > copy);
   CHECK(plan(graph, *backend, {})->arena_bytes < copy / k_size);
 }
