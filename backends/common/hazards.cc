@@ -16,14 +16,6 @@ const Storage& storage_of(const Plan& plan, ValueId id) {
   return plan.storage[id.node][id.output];
 }
 
-Ints dense_of(const Shape& shape) {
-  Ints strides(shape.rank());
-  std::int64_t stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; stride *= shape[axis--])
-    strides[axis] = stride;
-  return strides;
-}
-
 struct Axis {
   std::int64_t size, stride;  // stride in bytes
 };
@@ -148,7 +140,7 @@ class TaskFinder {
       const Type& type = graph_.type(id);
       const Storage& from = plan_.outputs[k];
       const Storage to{Storage::Place::output, static_cast<std::int32_t>(k), 0, {}};
-      const Ints dense = dense_of(type.shape), strides = from.strides.empty() ? dense : from.strides;
+      const Ints dense = row_major_strides(type.shape), strides = from.strides.empty() ? dense : from.strides;
       const Space source = space_of(plan_, from), target = space_of(plan_, to);
       if (source == target && same_place(type.shape, {from.offset, strides}, {0, dense})) continue;
       add(task.reads, {source, ranges_of(from.offset, type.shape, strides, dtype_bytes(type.dtype))});
@@ -256,7 +248,7 @@ Space space_of(const Plan& plan, const Storage& storage) {
 
 Ints strides_of(const Plan& plan, ValueId id) {
   const Ints& strides = storage_of(plan, id).strides;
-  return strides.empty() ? dense_of(plan.graph->type(id).shape) : strides;
+  return strides.empty() ? row_major_strides(plan.graph->type(id).shape) : strides;
 }
 
 Region region_of(const Plan& plan, ValueId id) {

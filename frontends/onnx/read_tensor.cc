@@ -12,11 +12,11 @@ namespace {
 
 constexpr ElementType k_element_types[] = {
     {k_float, "float", 4, DType::f32},        {k_uint8, "uint8", 1, DType::i32},
-    {k_int8, "int8", 1, DType::i32},               {k_uint16, "uint16", 2, DType::i32},
-    {k_int16, "int16", 2, DType::i32},              {k_int32, "int32", 4, DType::i32},
+    {k_int8, "int8", 1, DType::i32},          {k_uint16, "uint16", 2, DType::i32},
+    {k_int16, "int16", 2, DType::i32},        {k_int32, "int32", 4, DType::i32},
     {k_int64, "int64", 8, DType::i32},        {k_bool, "bool", 1, DType::b8},
     {k_float16, "float16", 2, DType::f32},    {k_double, "double", 8, DType::f64},
-    {k_uint32, "uint32", 4, DType::i32},            {k_uint64, "uint64", 8, DType::i32},
+    {k_uint32, "uint32", 4, DType::i32},      {k_uint64, "uint64", 8, DType::i32},
     {k_bfloat16, "bfloat16", 2, DType::f32},
 };
 

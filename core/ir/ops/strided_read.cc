@@ -33,6 +33,13 @@ std::optional<Ints> reshaped(const Shape& x, std::span<const std::int64_t> strid
 
 }  // namespace
 
+Ints row_major_strides(const Shape& shape) {
+  Ints strides(shape.rank());
+  std::int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; stride *= shape[i--]) strides[i] = stride;
+  return strides;
+}
+
 std::optional<StridedRead> strided_read(const Node& node, const Shape& x, std::span<const std::int64_t> strides) {
   const auto integer = [&](std::string_view name) { return node.attributes.get<std::int64_t>(name); };
   if (node.op == Op::reshape) {

@@ -13,7 +13,7 @@ namespace {
 // Strides say the same as dense ones (dimensions of size 1 may have any stride).
 bool is_dense(const Shape& shape, const Ints& strides) {
   if (strides.empty()) return true;
-  const Ints dense = dense_strides(shape);
+  const Ints dense = row_major_strides(shape);
   for (int i = 0; i < shape.rank(); ++i)
     if (shape[i] != 1 && strides[i] != dense[i]) return false;
   return true;
@@ -97,7 +97,7 @@ class ViewFinder {
       return;
     }
     if (!kinds_.strided) return;
-    const auto read = strided_read(node, x, from.strides.empty() ? dense_strides(x) : from.strides);
+    const auto read = strided_read(node, x, from.strides.empty() ? row_major_strides(x) : from.strides);
     if (!read) return read_as_rows(i);
     View view{from.root, from.start + read->start, read->strides};
     if (!all_take({i, 0}, y, view.strides)) return read_as_rows(i);
@@ -121,7 +121,7 @@ class ViewFinder {
   void write_views(std::int32_t i) {
     const Node& node = graph_.node(i);
     const View whole = views_[i][0];
-    const Ints strides = whole.strides.empty() ? dense_strides(node.outputs[0].shape) : whole.strides;
+    const Ints strides = whole.strides.empty() ? row_major_strides(node.outputs[0].shape) : whole.strides;
     const auto axis = node.attributes.get<std::int64_t>("axis");
     std::int64_t start = 0;
     for (const ValueId& part : node.inputs) {
@@ -154,16 +154,6 @@ class ViewFinder {
 };
 
 }  // namespace
-
-Ints dense_strides(const Shape& shape) {
-  Ints strides(shape.rank());
-  std::int64_t stride = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= shape[i];
-  }
-  return strides;
-}
 
 std::vector<std::vector<View>> find_views(const Graph& graph, const ViewKinds& kinds) {
   return ViewFinder(graph, kinds).run();

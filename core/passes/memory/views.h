@@ -24,6 +24,4 @@ struct ViewKinds {
 // readers all take strides, and parts of a concat written in place by their producers.
 std::vector<std::vector<View>> find_views(const Graph& graph, const ViewKinds& kinds);
 
-Ints dense_strides(const Shape& shape);
-
 }  // namespace unroll

@@ -39,9 +39,8 @@ bool is_turned_tensor(const RewriteNode& at) { return at.node.op == Op::transpos
 
 Tensor transposed(const RewriteNode& at) {
   const Tensor& x = *tensor_of(at.operands[0]);
-  Ints strides(x.shape().rank(), 1), index(x.shape().rank(), 0);
-  for (int i = x.shape().rank() - 1; i > 0; --i) strides[i - 1] = strides[i] * x.shape()[i];
-  const Ints read = strided_read(at.node, x.shape(), strides)->strides;
+  Ints index(x.shape().rank(), 0);
+  const Ints read = strided_read(at.node, x.shape(), row_major_strides(x.shape()))->strides;
   Tensor result(at.node.outputs[0]);
   const std::size_t size = dtype_bytes(result.dtype());
   std::byte* to = result.bytes().data();

@@ -15,6 +15,8 @@ struct StridedRead {
   std::int64_t start = 0;
   Ints strides;
 };
+// The strides of a dense array in row-major order.
+UNROLL_API Ints row_major_strides(const Shape& shape);
 // Describes a slice, transpose, broadcast, windows or reshape of an operand x with these strides. Returns nullopt for
 // other ops, and for a reshape that is no view of such an operand.
 UNROLL_API std::optional<StridedRead> strided_read(const Node& node, const Shape& x,
