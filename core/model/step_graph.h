@@ -11,9 +11,10 @@
 
 namespace unroll {
 
-// Returns a graph with inputs "x" [T,B,I] or ids [T,B] and the states, and outputs "y" and the states. Throws
-// Error(input_file) from `who` on missing, unknown or mistyped parameters, and Error(shape) when y is not [T,B,O].
-std::shared_ptr<Graph> step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes,
-                                  const Constants& weights, std::string_view who);
+// Returns the graph of a call, with inputs "x", the states and one for each of `ends`, and outputs "y" and the states.
+// A model that builds steps has no graph of initial states, which are zeros. Throws Error(input_file) from `who` on
+// missing, unknown or mistyped parameters, and Error(shape) when y is not [T,B,O].
+BlockStream step_graph(const StreamModel& model, std::int64_t steps, std::int64_t lanes, const Constants& weights,
+                       std::string_view who);
 
 }  // namespace unroll

@@ -16,9 +16,11 @@ CxxSource stream_source(const StreamModel& model, const TensorMap& parameters, c
     throw Error(ErrorKind::usage, std::string(who), "lanes must be at least 1; got " + std::to_string(options.lanes));
   if (options.title.find('\n') != std::string::npos)
     throw Error(ErrorKind::usage, std::string(who), "the title must be one line");
-  const auto graph = step_graph(model, 1, options.lanes, constants_of(parameters), who);
+  const BlockStream step = step_graph(model, 1, options.lanes, constants_of(parameters), who);
+  if (step.initial)
+    throw Error(ErrorKind::unsupported, who, "the stream of a graph of whole sequences has no C++ form yet");
   const auto printer = make_backend("cxx:17");
-  return cxx_source(*plan(*graph, *printer, {.weights = options.weights, .one_thread = true}), options.name,
+  return cxx_source(*plan(*step.graph, *printer, {.weights = options.weights, .one_thread = true}), options.name,
                     options.title, options.separate_weights);
 }
 

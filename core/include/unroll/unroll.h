@@ -26,6 +26,7 @@
 #include "unroll/nn/scope.h"
 #include "unroll/parallel/communicator.h"
 #include "unroll/passes/backend.h"
+#include "unroll/passes/block_stream.h"
 #include "unroll/passes/capabilities.h"
 #include "unroll/passes/cxx_source.h"
 #include "unroll/passes/libraries.h"

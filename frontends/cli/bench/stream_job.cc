@@ -92,7 +92,7 @@ Report time_stream(Backend& backend, const StreamModel& model, const TensorMap& 
   StreamOptions how = stream_options(options, machine.threads);
   Stream stream(backend, model, parameters, how);
   const Inputs inputs(stream, model, static_cast<std::uint64_t>(machine.seed.value_or(0)));
-  std::vector<float> y(stream.chunk() * stream.lanes() * stream.outputs());
+  std::vector<float> y(stream.chunk() / stream.block() * stream.rows() * stream.lanes() * stream.outputs());
   Report report;
   report.add("lanes", stream.lanes()).add("chunk", stream.chunk());
   report.add("inputs", stream.inputs()).add("outputs", stream.outputs());

@@ -8,6 +8,7 @@
 #include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/explain/explain.h"
+#include "frontends/cli/import/stream_onnx.h"
 #include "frontends/cli/predict/line_reader.h"
 #include "frontends/cli/predict/number_lines.h"
 #include "frontends/cli/terminal/activity.h"
@@ -20,7 +21,7 @@
 namespace unroll::cli {
 namespace {
 
-struct StreamArguments : RunArguments, StepArguments, OutputArguments {
+struct StreamArguments : RunArguments, StepArguments, OutputArguments, OnnxStreamArguments {
   std::string input;
   bool bench = false;
 };
@@ -30,6 +31,12 @@ void add_options(CLI::App& app, StreamArguments& o) {
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "Input vectors, one time step per line.", "-, standard input");
   add_lanes(app, o);
+  group(app, "ONNX model");
+  add_text(app, "--time", o.time, "NAME", "The free dimension of the input that is time.", "the one that has states");
+  add_texts(app, "--size", o.sizes, "NAME=N,...", "Sizes of other free dimensions.", "1, or as the parameters need");
+  add_texts(app, "--value", o.values, "NAME=X,...", "Values of inputs that are no sequences, for all elements.", "0");
+  add_text(app, "--tensor", o.output, "NAME", "Print this output.", "the first sequence");
+  add_integer(app, "--delay", o.delay, "Steps that the output may wait for.", {0, 1e9, 0});
   group(app, "Measurement");
   add_flag(app, "--bench", o.bench, "Time calls with random input instead.");
   add_number(app, "--seconds", o.seconds, "Seconds that --bench measures.", {0, 3600, 3});
@@ -38,6 +45,7 @@ void add_options(CLI::App& app, StreamArguments& o) {
   add_output(app, o, "Print one JSON array per line.");
   add_device(app, o, "the config's run.backend", "1");
   add_examples(app,
+               "  unroll stream model.onnx --input frames.txt --delay 2\n"
                "  seq 10 | unroll stream runs/co2\n"
                "  unroll stream lstm.toml --weights w.safetensors --weights-dtype int8 --bench");
 }
@@ -68,13 +76,14 @@ void require_finite(std::span<const float> values, std::int64_t step) {
               "The parameters or the input may be too large: `unroll inspect` shows tensors that are not finite");
 }
 
-// Runs T steps at a time; the remainder of an input runs step by step.
+// Runs T steps at a time; the remainder of an input runs step by step, or block by block.
 class LineStream {
  public:
   LineStream(Backend& backend, const StreamModel& model, const TensorMap& parameters, const StreamArguments& options)
       : options_(options),
         ids_(model.input == DType::i32),
-        stream_(backend, model, parameters, stream_options(options, options.threads)) {
+        stream_(backend, model, parameters, stream_options(options, options.threads)),
+        skipped_(stream_.delay()) {
     StreamOptions exact = stream_options(options, options.threads);
     if (exact.weights != WeightFormat::f32) {
       exact.weights = WeightFormat::f32;
@@ -82,30 +91,34 @@ class LineStream {
     }
     n_x_ = (stream_.lanes() * stream_.inputs());
     n_y_ = (stream_.lanes() * stream_.outputs());
-    x_.resize(n_x_ * options.chunk);
-    y_.resize(n_y_ * options.chunk);
+    x_.resize(n_x_ * stream_.chunk());
+    y_.resize(n_y_ * rows_of(stream_.chunk()));
     wanted_.resize(y_.size());
   }
 
   void run(LineReader& lines) {
     std::string line;
-    std::size_t waiting = 0;
+    std::int64_t waiting = 0;
     while (lines.next(line)) {
       const auto step = std::span(x_).subspan(waiting * n_x_, n_x_);
       parse_numbers(line, step, lines.name(), lines.number());
       if (ids_) check_ids(step, lines);
-      if (++waiting < static_cast<std::size_t>(options_.chunk)) continue;
+      if (++waiting < stream_.chunk()) continue;
       take(0, waiting);
       waiting = 0;
     }
-    for (std::size_t t = 0; t < waiting; ++t) take(t, 1);
-    if (exact_ && n_steps_ > 0)
+    const std::int64_t block = stream_.block();
+    std::int64_t first = 0;
+    for (; first + block <= waiting; first += block) take(first, block);
+    finish(first, waiting - first);
+    if (exact_ && n_rows_ > 0)
       fmt::print(stderr, "unroll: weights={} steps={} max_abs_difference={:.3g} relative_l2_difference={:.3g}\n",
-                 options_.weights_dtype, std::min(n_steps_, k_compared_steps), difference_.largest(),
+                 options_.weights_dtype, std::min(n_rows_, k_compared_steps), difference_.largest(),
                  difference_.relative());
   }
 
  private:
+  std::int64_t rows_of(std::int64_t steps) const { return steps / stream_.block() * stream_.rows(); }
   void check_ids(std::span<const float> ids, const LineReader& lines) const {
     // f32 represents every integer up to 2^24 exactly; ids() is 0 if a model takes any.
     const auto end = stream_.ids() > 0 ? static_cast<float>(stream_.ids()) : 0x1p24F;
@@ -114,18 +127,30 @@ class LineStream {
         throw Error(ErrorKind::input_file, fmt::format("{}:{}", lines.name(), lines.number()),
                     fmt::format("this model reads token indices from 0 to {}; got {}", end - 1, id));
   }
-  void take(std::size_t first, std::size_t steps) {
+  void take(std::int64_t first, std::int64_t steps) {
     const auto x = std::span<const float>(x_).subspan(first * n_x_, steps * n_x_);
-    const auto y = std::span(y_).first(steps * n_y_);
+    const auto y = std::span(y_).first(rows_of(steps) * n_y_);
     step(stream_, x, y);
-    if (exact_ && n_steps_ < k_compared_steps) {
+    if (exact_ && n_rows_ < k_compared_steps) {
       step(*exact_, x, std::span(wanted_).first(y.size()));
       difference_.add(y, wanted_);
     }
-    n_steps_ += static_cast<std::int64_t>(steps);
-    for (std::size_t t = 0; t < steps; ++t) {
-      print_values(y.subspan(t * n_y_, n_y_), options_.json, text_);
-      require_finite(y.subspan(t * n_y_, n_y_), n_steps_ - static_cast<std::int64_t>(steps - t) + 1);
+    const std::int64_t skipped = std::min(skipped_, rows_of(steps));  // they come before the first output
+    skipped_ -= skipped;
+    print(y.subspan(skipped * n_y_));
+  }
+  // The outputs that waited for the end of the sequence.
+  void finish(std::int64_t first, std::int64_t steps) {
+    if (stream_.block() == 1 && stream_.look_ahead() == 0) return;
+    std::vector<float> y;
+    if (!stream_.finish(std::span<const float>(x_).subspan(first * n_x_, steps * n_x_), y))
+      throw Error(ErrorKind::device, "stream", "the last step failed on the device");
+    print(y);
+  }
+  void print(std::span<const float> y) {
+    for (std::size_t at = 0; at < y.size(); at += n_y_) {
+      print_values(y.subspan(at, n_y_), options_.json, text_);
+      require_finite(y.subspan(at, n_y_), ++n_rows_);
     }
     flush_output();
   }
@@ -146,7 +171,8 @@ class LineStream {
   Stream stream_;
   std::unique_ptr<Stream> exact_;
   Difference difference_;
-  std::int64_t n_steps_ = 0;
+  std::int64_t skipped_;
+  std::int64_t n_rows_ = 0;  // printed
   std::size_t n_x_ = 0, n_y_ = 0;
   std::vector<float> x_, y_, wanted_;
   std::vector<std::int32_t> ids_buffer_;
@@ -159,21 +185,46 @@ StreamModel model_of(const RunFolder& run) {
   return recurrent_stream(model_options(run.config), run.config.integer("model.input"));
 }
 
+struct Source {
+  StreamModel model;
+  TensorMap parameters;
+  std::string backend;
+};
+
+// Decisions made for the user go to standard error, beside the outputs.
+Source source_of_onnx(const StreamArguments& options) {
+  if (!options.weights.empty() || !options.settings.empty())
+    throw Error(ErrorKind::usage, "stream", "--weights and --set do not apply to an ONNX model",
+                "It has its own parameters");
+  Report decided;
+  Source source{onnx_stream(options.config, options, decided), {}, backend_or(options, "cpu")};
+  fmt::print(stderr, "{}", decided.text());
+  return source;
+}
+
+Source source_of(const StreamArguments& options) {
+  if (options.config.ends_with(".onnx")) return source_of_onnx(options);
+  const OnnxStreamArguments& o = options;
+  if (!o.time.empty() || !o.output.empty() || !o.sizes.empty() || !o.values.empty() || o.delay > 0)
+    throw Error(ErrorKind::usage, "stream", "--time, --size, --value, --tensor and --delay apply to ONNX models only");
+  RunFolder run = open_run(options);
+  return {model_of(run), std::move(run.model.tensors), run.config.text("run.backend")};
+}
+
 int execute(const StreamArguments& options) {
   refuse_data_settings(options, "stream");
   Activity busy("loading the model");
-  const RunFolder run = open_run(options);
-  const StreamModel model = model_of(run);
-  const ExplainedBackend backend(options.explain, open_backend(run.config.text("run.backend"),
-                                                               options.threads.value_or(1), options.explain));
+  const Source source = source_of(options);
+  const ExplainedBackend backend(options.explain,
+                                 open_backend(source.backend, options.threads.value_or(1), options.explain));
   if (options.bench) {
     busy.say("timing");
-    Report timed = time_stream(*backend, model, run.model.tensors, options, options);
+    Report timed = time_stream(*backend, source.model, source.parameters, options, options);
     busy.finish();
     backend.print(std::move(timed), options.json);
     return 0;
   }
-  LineStream stream(*backend, model, run.model.tensors, options);
+  LineStream stream(*backend, source.model, source.parameters, options);
   busy.finish();
   LineReader lines(options.input, /*skips_blank=*/false);  // each line is a step and has an answer
   stream.run(lines);

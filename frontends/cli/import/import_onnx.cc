@@ -9,6 +9,7 @@
 #include "core/support/tensor_role.h"
 #include "core/support/text/shell_word.h"
 #include "frontends/cli/bench/stream_job.h"
+#include "frontends/onnx/free_sizes.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
 #include "unroll/io/safetensors.h"
@@ -106,7 +107,7 @@ void fill(Case& c) {
   }
 }
 
-Report check_random(const onnx::Model& model, const std::vector<std::int64_t>& sizes, const onnx::LayerImport& found) {
+Report check_random(const onnx::Model& model, const onnx::FreeSizes& sizes, const onnx::LayerImport& found) {
   const onnx::LayerImport layers = onnx::import_layers(model, onnx::input_types(model, sizes));
   if (sequential_metadata(layers.imported.model) != sequential_metadata(found.imported.model))
     throw Error(ErrorKind::unsupported, model.file, "the model has other layers for another number of steps",
@@ -181,10 +182,17 @@ ReportList tensors_of(const onnx::LayerImport& layers, const Inference& inferenc
 
 OnnxImport import_onnx(const std::string& file, const std::string& sample) {
   const onnx::Model model = onnx::load_model_file(file);
-  onnx::LayerImport layers = onnx::import_layers(model, onnx::input_types(model, k_found));
+  // Dimensions that the weights determine have that size, others are free.
+  const onnx::FreeSizes by_weights = onnx::sizes_of_parameters(model, onnx::sizes_in_order(model, k_found));
+  const auto sizes_of = [&](const std::vector<std::int64_t>& free) {
+    onnx::FreeSizes sizes = by_weights;
+    sizes.merge(onnx::sizes_in_order(model, free));
+    return sizes;
+  };
+  onnx::LayerImport layers = onnx::import_layers(model, onnx::input_types(model, sizes_of(k_found)));
   OnnxImport result;
   result.tensors = tensors_of(layers, task_inference(sequential_metadata(layers.imported.model)));
-  for (const auto& sizes : k_checked) result.check.push_back(check_random(model, sizes, layers));
+  for (const auto& sizes : k_checked) result.check.push_back(check_random(model, sizes_of(sizes), layers));
   if (!sample.empty()) result.sample = check_sample(model, sample, layers);
   result.imported = std::move(layers.imported);
   return result;

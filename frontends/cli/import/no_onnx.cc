@@ -3,6 +3,7 @@
 #include "frontends/cli/export/export_model.h"
 #include "frontends/cli/import/import_onnx.h"
 #include "frontends/cli/import/run_tensors.h"
+#include "frontends/cli/import/stream_onnx.h"
 #include "unroll/support/error.h"
 
 namespace unroll::cli {
@@ -13,6 +14,11 @@ int run_onnx(const TensorArguments& options) {
 }
 
 OnnxImport import_onnx(const std::string& file, const std::string&) {
+  throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
+              "Install libprotozero-dev and build unroll again");
+}
+
+StreamModel onnx_stream(const std::string& file, const OnnxStreamArguments&, Report&) {
   throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
               "Install libprotozero-dev and build unroll again");
 }

@@ -267,23 +267,4 @@ LayerImport import_layers(const Model& model, const std::map<std::string, Type>&
   return Assembly(walk, model).run(*imported.graph);
 }
 
-std::map<std::string, Type> input_types(const Model& model, std::vector<std::int64_t> sizes) {
-  std::map<std::string, Type> types;
-  std::map<std::string, std::int64_t> by_symbol;
-  for (const ValueDef& input : required_inputs(model)) {
-    const ElementType* const element = find_element_type(input.element_type);
-    if (!element || !input.shape)
-      throw Error(ErrorKind::unsupported, model.file, "the type of input '" + input.name + "' is not given");
-    Ints dims;
-    for (const Dimension& d : *input.shape) {
-      const std::string symbol = d.symbol.empty() ? "axis " + std::to_string(dims.size()) : d.symbol;
-      const std::size_t n = by_symbol.size();
-      if (n >= sizes.size()) sizes.push_back(sizes.back() + 2);
-      dims.push_back(d.size >= 0 ? d.size : by_symbol.emplace(symbol, sizes[n]).first->second);
-    }
-    types.emplace(input.name, Type{element->dtype, Shape(dims)});
-  }
-  return types;
-}
-
 }  // namespace unroll::onnx

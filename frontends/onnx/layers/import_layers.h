@@ -34,8 +34,4 @@ struct LayerImport {
 // the model is not sequential, and errors of import_graph.
 LayerImport import_layers(const Model& model, const std::map<std::string, Type>& types);
 
-// Returns types of the inputs with `sizes` for the free dimensions. Dimensions of the same name have the same size; the
-// first name has the first size, and so on.
-std::map<std::string, Type> input_types(const Model& model, std::vector<std::int64_t> sizes);
-
 }  // namespace unroll::onnx

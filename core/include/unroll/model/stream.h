@@ -13,6 +13,7 @@
 
 #include "unroll/model/model.h"
 #include "unroll/passes/backend.h"
+#include "unroll/passes/block_stream.h"
 #include "unroll/passes/cxx_source.h"
 #include "unroll/support/result.h"
 #include "unroll/support/tensor.h"
@@ -27,6 +28,10 @@ struct StreamModel {
   std::function<std::vector<Shape>(std::int64_t lanes)> state_shapes;
   // Returns y [T,B,O] and the states after the last step. The scope is not in training mode.
   std::function<CellLayerResult(Scope& scope, Value x, std::span<const Value> states)> build;
+  // Any causal graph instead, without parameters: inputs, state_shapes and build are not used, and B is 1. I and O are
+  // the elements of a position of its input and output.
+  GraphOfLength whole = {};
+  BlockStreamOptions blocks = {};
 };
 // Returns the stream of recurrent layers; y is the output of the last layer. Throws Error(unsupported) for a
 // bidirectional model, which needs future inputs.
@@ -35,7 +40,7 @@ UNROLL_API StreamModel cell_stream(const CellFactory& cell, const RecurrentModel
 
 struct StreamOptions {
   std::int64_t lanes = 1;                   // B: independent sequences that advance together
-  std::int64_t chunk = 1;                   // T: a call takes one step or T steps
+  std::int64_t chunk = 1;                   // T: a call takes one step (or block), or T steps
   WeightFormat weights = WeightFormat::f32;  // see types.h for the loss of precision
   // False: the threads of the backend share each step. This is faster when the weights exceed the cache of one core.
   // Threads spin while they wait, and sleep between distant calls.
@@ -72,21 +77,32 @@ class UNROLL_API Stream {
   std::int64_t inputs() const;   // I; 1 for ids
   std::int64_t ids() const;      // ids are 0 .. ids() - 1; 0: the model reads no ids, or any
   std::int64_t outputs() const;  // O
+  // For a graph (StreamModel::whole): steps of the shortest call P, rows of y for them R, rows of y at the start that
+  // are no output, and steps that the output waits for. Other models have 1, 1, 0 and 0.
+  std::int64_t block() const;
+  std::int64_t rows() const;
+  std::int64_t delay() const;
+  std::int64_t look_ahead() const;
 
   // Returns the calls of one step with their times.
   std::vector<ReportLine> report() const;
 
-  // Processes x [T,B,I] or ids [T,B] and writes y [T,B,O]; T is 1 or chunk(). Returns false, and changes nothing, when
-  // a size or the kind of input is wrong, an id is out of range, or the device failed. Not thread-safe.
+  // Processes x [T,B,I] or ids [T,B] and writes y [T,B,O], or T R / P rows; T is block() or chunk(). Returns false, and
+  // changes nothing, when a size or the kind of input is wrong, an id is out of range, or the device failed. Not
+  // thread-safe.
   [[nodiscard]] bool step(std::span<const float> x, std::span<float> y) noexcept;
   [[nodiscard]] bool step(std::span<const std::int32_t> ids, std::span<float> y) noexcept;
 
-  // Set the states of all lanes, or of one lane, to zero. Return false when the lane does not exist or the device
-  // failed.
+  // Ends the sequence: takes its last steps, fewer than block(), appends the missing outputs to y, and resets the
+  // stream. Returns false as step does.
+  [[nodiscard]] bool finish(std::span<const float> x, std::vector<float>& y) noexcept;
+
+  // Return all lanes, or one lane, to the start, where states are zero or as the graph says. Return false when the lane
+  // does not exist or the device failed.
   bool reset() noexcept;
   bool reset(std::int64_t lane) noexcept;
 
-  // Copies the states to tensors "state.0", "state.1", ...
+  // Copies the states to tensors "state.0", "state.1", ...; of a graph also "blocks" f64 [], the number processed.
   TensorMap save() const;
   // Replaces the states. Throws Error(usage) on a missing or unknown name, and Error(type|shape) on a wrong type.
   void restore(const TensorMap& states);
