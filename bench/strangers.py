@@ -8,7 +8,7 @@ usage: python3 -m venv peers && peers/bin/pip install numpy onnx onnxruntime
 FOLDER receives the packages of PyPI that contain the files. Each file with a recurrent layer, or of silero-vad, runs at
 two lengths, on random inputs. Equal: relative L2 difference of all outputs at most 1e-5, or at most 2 times the
 largest one of ONNX Runtime itself when each input is replaced by a neighboring float32, 8 times at random. Exit code 9:
-a file is refused or differs.
+a file is refused or differs. Each file is also imported; a stream of each causal one is compared with whole sequences.
 """
 import argparse
 import json
@@ -132,6 +132,46 @@ def compared(path, unroll, steps, random):
         return difference(protocol.load(target, torch_names=False), wanted), spread
 
 
+def import_options(model):
+    """Sizes and values of silero-vad, whose files compute one chunk of 32 ms."""
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    options = []
+    if "sr" in inputs:
+        options += ["--value", "sr=16000"]
+    if "state" in inputs and not inputs["input"][1].dim_value:
+        options += ["--size", f"{inputs['input'][1].dim_param or 'input.1'}=576"]
+    return options
+
+
+def streamed(path, unroll, random):
+    """Imports the file. The difference of a stream of the folder from its whole sequences, None if it has no stream, or
+    a text why the file is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, source, target = (pathlib.Path(folder) / name for name in ("model", "in.safetensors", "out.safetensors"))
+        done = subprocess.run([unroll, "import", path, "--out", out, "--json", *import_options(onnx.load(path))],
+                              capture_output=True, text=True)
+        if done.returncode:
+            return " ".join(done.stderr.split())[-200:]
+        report = json.loads(done.stdout)
+        if not report.get("stream", "yes").startswith("yes"):
+            return None
+        name, spec = report["inputs"][0].split(" f32")
+        axes = spec.strip("[]").split(",")
+        x = random.uniform(-1, 1, [12 if axis == "T" else 1 if axis == "B" else int(axis) for axis in axes])
+        x = x.astype(numpy.float32)
+        save(source, {name: x})
+        lines = "".join(" ".join(map(repr, row.tolist())) + "\n"
+                        for row in numpy.moveaxis(x, axes.index("T"), 0).reshape(12, -1))
+        done = subprocess.run([unroll, "stream", out, "--json"], input=lines, capture_output=True, text=True,
+                              check=True)
+        rows = numpy.array([json.loads(line) for line in done.stdout.splitlines()])
+        subprocess.run([unroll, "run", out, "--input", source, "--output", target, "-q"], check=True)
+        name, spec = report["outputs"][0].split(" f32")
+        whole = protocol.load(target, torch_names=False)[name]
+        whole = numpy.moveaxis(whole, spec.strip("[]").split(",").index("T"), 0).reshape(rows.shape)
+        return difference({"y": rows}, {"y": whole})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
@@ -143,7 +183,8 @@ def main():
         is_one = "silero" in str(path) or RECURRENT & set(operators_of(onnx.load(path, load_external_data=False).graph))
         if not is_one or o.only not in str(path):
             continue
-        row = table.setdefault(path.relative_to(o.folder).parts[0], {"files": 0, "equal": 0, "worst": 0.0})
+        row = table.setdefault(path.relative_to(o.folder).parts[0],
+                               {"files": 0, "equal": 0, "worst": 0.0, "imported": 0, "streams": 0, "apart": 0.0})
         row["files"] += 1
         results = [compared(path, o.unroll, steps, random) for steps in (3, 17)]
         refused = [result for result in results if isinstance(result, str)]
@@ -153,9 +194,20 @@ def main():
         if not equal:
             wrong += 1
             print(f"{path.relative_to(o.folder)}: {refused[0] if refused else results}", flush=True)
-    print("\n| package | files | equal | largest difference |\n|---|---|---|---|")
+        apart = streamed(path, o.unroll, random)
+        if isinstance(apart, str):
+            print(f"{path.relative_to(o.folder)}: not imported: {apart}", flush=True)
+            wrong += 1
+        else:
+            row["imported"] += 1
+            row["streams"] += apart is not None
+            row["apart"] = max(row["apart"], apart or 0.0)
+            wrong += (apart or 0.0) > 1e-5
+    print("\n| package | files | equal | largest difference | imported | causal | stream from whole |")
+    print("|---" * 7 + "|")
     for package, row in table.items():
-        print(f"| {package} | {row['files']} | {row['equal']} | {row['worst']:.1e} |")
+        print(f"| {package} | {row['files']} | {row['equal']} | {row['worst']:.1e} | {row['imported']} |"
+              f" {row['streams']} | {row['apart']:.1e} |")
     return 9 if wrong else 0
 
 

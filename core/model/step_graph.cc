@@ -20,11 +20,15 @@ BlockStream block_graph(const StreamModel& model, std::int64_t steps, std::int64
                         std::string_view who) {
   if (lanes != 1)
     throw Error(ErrorKind::unsupported, who, "a stream of a graph has one lane; got " + std::to_string(lanes));
-  if (!weights.empty())
-    throw Error(ErrorKind::usage, who, "the graph of whole sequences has its parameters as constants");
   BlockStreamOptions options = model.blocks;
   if (steps > 1) options.block = steps;
-  BlockStream stream = block_stream(model.whole, options);
+  const auto graph_of = [&](std::int64_t T) {
+    Graph open;  // parameters are inputs
+    Scope scope(open, /*training=*/false);
+    model.whole(scope, T);
+    return with_constants(open, scope.parameters(), weights, who);
+  };
+  BlockStream stream = block_stream(graph_of, options);
   const Type& x = stream.graph->type(stream.graph->inputs()[0].value);
   if (x.dtype != DType::f32 && x.dtype != DType::i32)
     throw Error(ErrorKind::unsupported, who, "a stream reads f32 or i32; input '" + stream.input + "' is " + x.text());

@@ -81,6 +81,22 @@ StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& op
       options.bidirectional);
 }
 
+StreamModel graph_stream(const GraphOfLength& graph_of, const BlockStreamOptions& options) {
+  const auto example = graph_of(1 << 20);  // steps for which even wide windows fit
+  StreamModel model;
+  if (!example->inputs().empty()) model.input = example->type(example->inputs()[0].value).dtype;
+  model.blocks = options;
+  model.whole = [graph_of](Scope& scope, std::int64_t T) {
+    const auto graph = graph_of(T);
+    std::vector<Value> inputs;
+    for (const NamedValue& input : graph->inputs())
+      inputs.push_back(scope.graph().input(input.name, graph->type(input.value)));
+    const std::vector<Value> outputs = inline_graph(scope.graph(), *graph, inputs);
+    for (std::size_t k = 0; k < outputs.size(); ++k) scope.graph().output(graph->outputs()[k].name, outputs[k]);
+  };
+  return model;
+}
+
 // The part shared by forks.
 struct Stream::Model {
   struct Call {  // one of the two lengths of x

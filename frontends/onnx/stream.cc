@@ -98,14 +98,16 @@ class Search {
 
   ModelStream run() {
     check_names();
+    if (inputs_.empty()) throw Error(ErrorKind::unsupported, model_->file, "the model has no input to stream");
     std::vector<ModelStream> with_states, others;
     std::string reasons;
+    sequences_.clear();
     for (const FreeDimension& d : free_dimensions(*model_)) {
       if (choices_.time.empty() ? choices_.sizes.contains(d.name) : choices_.time != d.name) continue;
       const Result<void> tried = attempt([&] {
         ModelStream found = along(d.name);
         if (found.time.empty()) return;  // the size of the dimension is fixed
-        has_sequence_ = has_sequence_ || found.whole(k_tried_steps)->inputs().size() == 1;
+        if (found.whole(k_tried_steps)->inputs().size() == 1) sequences_.push_back(found);
         BlockStreamOptions any = choices_.blocks;
         any.look_ahead = Shape::k_max_dimension;
         const BlockStream stream = block_stream(found.whole, any);
@@ -115,12 +117,25 @@ class Search {
     }
     if (with_states.size() > 1) refuse_several(with_states);
     if (with_states.size() == 1) return with_states[0];
-    if (choices_.time.empty() && !has_sequence_)
+    if (choices_.time.empty() && sequences_.empty())
       if (std::optional<ModelStream> step = one_step(reasons)) return *step;
     if (others.size() == 1) return others[0];
     if (others.size() > 1) refuse_several(others);
     throw Error(ErrorKind::unsupported, model_->file, "no dimension of the inputs can be streamed:" + reasons,
                 "Give the sizes of other free dimensions with --size, or run whole sequences with `unroll run`");
+  }
+
+  ModelStream run_whole() {
+    Result<ModelStream> stream = attempt([&] { return run(); });
+    if (stream.ok()) return std::move(stream).value();
+    if (sequences_.size() == 1) return sequences_[0];
+    if (sequences_.size() > 1) refuse_several(sequences_);
+    if (inputs_.empty() || !free_dimensions(*model_).empty()) throw stream.error();
+    const std::map<std::string, Type> types = input_types(*model_, {});
+    std::map<std::string, Type> others = types;
+    others.at(inputs_.at(0).name).shape = types.at(inputs_[0].name).shape.inserted(0, 1);
+    const Values values = values_of(types, others);
+    return {[model = model_, values](std::int64_t) { return closed_graph(*model, {}, values); }, "", {}, values, {}};
   }
 
  private:
@@ -133,7 +148,7 @@ class Search {
     }
     const auto require = [&](const std::string& name) {
       if (!dimensions.contains(name))
-        throw Error(ErrorKind::usage, model_->file, "no input has a free dimension '" + name + "'",
+        throw Error(ErrorKind::usage, model_->file, "the inputs have no free dimension '" + name + "'",
                     "Free dimensions: " + (text.empty() ? "none" : text));
     };
     if (!choices_.time.empty()) require(choices_.time);
@@ -221,13 +236,18 @@ class Search {
   std::shared_ptr<const Model> model_;
   const StreamChoices& choices_;
   std::vector<ValueDef> inputs_;
-  bool has_sequence_ = false;  // one input alone depends on some dimension, so the file does not compute single steps
+  // Dimensions on which one input alone depends. A file that has some does not compute single steps.
+  std::vector<ModelStream> sequences_;
 };
 
 }  // namespace
 
 ModelStream stream_of(std::shared_ptr<const Model> model, const StreamChoices& choices) {
   return Search(std::move(model), choices).run();
+}
+
+ModelStream sequence_of(std::shared_ptr<const Model> model, const StreamChoices& choices) {
+  return Search(std::move(model), choices).run_whole();
 }
 
 }  // namespace unroll::onnx

@@ -30,5 +30,8 @@ struct ModelStream {
 // Throws Error(usage) for unknown names, or if several dimensions could be time; Error(unsupported), with the reason
 // for each dimension, if no stream is possible; and errors of import_graph.
 ModelStream stream_of(std::shared_ptr<const Model> model, const StreamChoices& choices);
+// The same for a model that needs the whole sequence, such as a bidirectional one: the time is the only free dimension
+// on which one input alone depends. A file without free dimensions has no time.
+ModelStream sequence_of(std::shared_ptr<const Model> model, const StreamChoices& choices);
 
 }  // namespace unroll::onnx

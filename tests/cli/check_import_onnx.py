@@ -85,7 +85,7 @@ def other_commands(folder):
 
 
 def own_cells(folder):
-    """peepholes and the reset gate before the product are kept; cells that ONNX has no layer for are refused by name"""
+    """peepholes and the reset gate before the product are kept; cells that ONNX has no layer for become a graph"""
     for cell, options, layer in (("lstm", "peephole = true", "lstm 5"), ("gru", "reset_after = false", "gru 5"),
                                  ("rnn", "bias = false", "rnn 5")):
         config = folder / f"{cell}.toml"
@@ -94,20 +94,42 @@ def own_cells(folder):
         assert ok("import", folder / "m.onnx", "--out", folder / cell, "--json").json()["layers"] == [layer]
     (folder / "mgu.toml").write_text('[model]\ncell = "mgu"\ninput = 3\nhidden = 5\n')
     ok("export", folder / "mgu.toml", "--out", folder / "m.onnx")
-    refused(2, "import", folder / "m.onnx", "--out", folder / "x", says=["(Scan", "`unroll run"])
+    assert "(Scan" in ok("import", folder / "m.onnx", "--out", folder / "mgu", "--json").json()["not_layers"]
     (folder / "p.toml").write_text('[model]\ncell = "lstm"\ninput = 3\nhidden = 5\nprojection = 2\n')
     ok("export", folder / "p.toml", "--out", folder / "m.onnx")
-    refused(2, "import", folder / "m.onnx", "--out", folder / "x", says=["(Scan"])
+    assert "(Scan" in ok("import", folder / "m.onnx", "--out", folder / "p", "--json").json()["not_layers"]
+
+
+def graphs(folder):
+    """whatever is no layer in a row is kept as a graph, which runs and streams like the file"""
+    report = ok("import", GOLDEN / "skip.onnx", "--out", folder / "m", "--json").json()
+    assert "node '/Add'" in report["not_layers"] and "skip connection" in report["not_layers"], report
+    assert report["time"] == "first" and report["sizes"] == "second = 1", report
+    assert report["stream"] == "yes: 1 steps a block, 1 rows of output", report
+    assert len(report["check"]) == 2 and all(row["agrees"] for row in report["check"]), report
+    assert report["inputs"] == ["x f32[T,1,3]"] and report["outputs"] == ["y f32[T,1,3]"], report
+    x = [0.1 * (k % 7) - 0.3 for k in range(5 * 3)]
+    save(folder / "x", x=("F32", [5, 1, 3], x))
+    for model in (folder / "m", GOLDEN / "skip.onnx"):
+        ok("run", model, "--input", folder / "x", "--output", folder / "y")
+        whole = load(folder / "y")["y"]
+        (folder / "lines").write_text("".join(" ".join(map(str, x[k:k + 3])) + "\n" for k in range(0, 15, 3)))
+        lines = ok("stream", model, "--input", folder / "lines", "--json").out.splitlines()
+        steps = [float(v) for line in lines for v in line.strip("[]").split(",")]
+        assert all(abs(a - b) < 2e-6 for a, b in zip(steps, whole, strict=True)), (steps, whole)
+    ok("export", folder / "m", "--out", folder / "m.onnx", "--check")
+    report = ok("import", GOLDEN / "rnn_unrolled.onnx", "--out", folder / "unrolled", "--json").json()
+    assert "each position by itself" in report["stream"], report
+    refused(2, "stream", GOLDEN / "skip.onnx", "--time", "T", says=["no free dimension 'T'", "first, second"])
+    refused(2, "stream", folder / "m", "--time", "T", says=["apply to ONNX models only"])
 
 
 def refusals(folder):
-    """whatever is no layer in a row is refused with the node, and nothing is written"""
+    """a file that cannot be read, has no input to stream, or differs from its sample is refused; nothing is written"""
     def attempt(name, *says, code=2):
         refused(code, "import", GOLDEN / f"{name}.onnx", "--out", folder / "x", says=says)
 
-    attempt("skip", "node '/Add'", "skip connection", "`unroll run")
-    attempt("packed", "node '/Cast_1'")
-    attempt("rnn_unrolled", "node '")
+    attempt("packed", "node '/Cast_1'", "Nor as a graph", "input 'h0' i32[1] needs a value")
     for option in (["--layers", "rnn,head"], ["--prefix", "rnn."], ["--batch-first"], ["--ignore-unused"]):
         refused(2, "import", GOLDEN / "gru_mean.onnx", "--out", folder / "x", *option, says=[option[0], "ONNX"])
     sample = GOLDEN / "gru_max.sample.safetensors"
@@ -122,4 +144,4 @@ def refusals(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([models, tensors, other_commands, own_cells, refusals], work)
+    run_checks([models, tensors, other_commands, own_cells, graphs, refusals], work)

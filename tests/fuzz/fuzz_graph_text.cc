@@ -27,6 +27,12 @@ void build_bodies(const Graph& graph) {
 }  // namespace
 
 FUZZ_TARGET(graph_text) {
+  const std::string_view any({reinterpret_cast<const char*>(data), size});
+  try {
+    verify(*parse_for_length(any, 6));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::internal) std::abort();
+  }
   std::shared_ptr<Graph> graph;
   try {
     graph = parse_graph({reinterpret_cast<const char*>(data), size});

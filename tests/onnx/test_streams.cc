@@ -74,9 +74,7 @@ TEST_CASE("the dimension with states is time, the weights determine the features
   CHECK(blocks.others == std::vector<std::string>{"last"});
 
   const auto backend = make_backend("cpu");
-  StreamModel model;
-  model.whole = found.whole;
-  Stream stream(*backend, model, {});
+  Stream stream(*backend, graph_stream(found.whole), {});
   const Tensor x = drawn({5, 6});
   const TensorMap inputs{{"x", x}, {"h", Tensor(DType::f32, {1, 1, 3})}};
   const Tensor whole = evaluate(*import_graph(*recurrent(), inputs).graph, *backend, inputs).at("y");
@@ -95,7 +93,7 @@ TEST_CASE("a value of an input that is no sequence can be given") {
   choices.values = {{"g", 0.5}};
   CHECK(refusal([&] { stream_of(recurrent(), choices); }).find("no input 'g'") != std::string::npos);
   CHECK(refusal([&] { stream_of(recurrent(), {.time = "T", .sizes = {}, .values = {}, .blocks = {}}); })
-            .find("no input has a free dimension 'T'. Free dimensions: frames, features") != std::string::npos);
+            .find("no free dimension 'T'. Free dimensions: frames, features") != std::string::npos);
 }
 
 TEST_CASE("a loop from the end of the sequence is refused with the reason for each dimension") {
@@ -127,9 +125,7 @@ TEST_CASE("a file that computes one step becomes a loop that carries its states"
   CHECK(found.time.empty());
   CHECK(found.carried == std::map<std::string, std::string>{{"state", "next"}});
   const auto backend = make_backend("cpu");
-  StreamModel model;
-  model.whole = found.whole;
-  Stream stream(*backend, model, {});
+  Stream stream(*backend, graph_stream(found.whole), {});
   float a = 0, b = 0;
   for (const float x : {0.5F, -1.0F, 0.25F}) {
     const float in[] = {x, x + 1};

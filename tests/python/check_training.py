@@ -327,7 +327,40 @@ def equal_to_torch():
         check(found.keys() == wanted.keys() and worst < TOLERANCE, f"20 updates of {name} are PyTorch's: {worst:.1e}")
 
 
+def fine_tuning():
+    """A trained language model as a layer: equal at first, then trained further."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "text.txt").write_text("abcabd" * 200)
+        unroll.train({"task": {"kind": "language-model"}, "data": {"path": str(folder / "text.txt"), "steps": 8},
+                      "model": {"hidden": 6, "embedding": 4}, "train": {"batch": 2, "max_updates": 5}}, folder / "run")
+        trained = unroll.load(folder / "run")
+
+        def tagger(ids):
+            return layers.linear(layers.imported(ids, str(folder / "run"), name="base"), 2, name="head")
+
+        inputs = {"ids": ("int32", "T", "B")}
+        ids = RNG.integers(0, 4, (7, 3)).astype(np.int32)
+        base = layers.model(lambda ids: layers.imported(ids, str(folder / "run")), inputs)
+        check((base.run({"ids": ids})["y"] == trained.run({"ids": ids})["logits"]).all(),
+              "an imported model gives the outputs of the trained one")
+        check(set(base.state_dict()) == set(trained.state_dict()), "its parameters have the names of the trained one")
+        check({name for name in layers.model(tagger, inputs).state_dict() if name.startswith("base.")} ==
+              {"base." + name for name in trained.state_dict()}, "with a name, they stand behind it")
+        refused(unroll.ShapeError, "x must be i32[T,B]; got f32[7,3,2]", layers.model,
+                lambda x: layers.imported(x, str(folder / "run")), {"x": (7, 3, 2)})
+        sequences = [row.astype(np.int32) for row in RNG.integers(0, 4, (12, 6))]
+        run = layers.train(lambda ids, ids_lengths: layers.imported(ids, str(folder / "run")), {"ids": sequences},
+                           {"target": np.ones(12)},
+                           lambda y, target: layers.mean(layers.mse(layers.mean(layers.mean(y, 0), -1), target)),
+                           batch=4, validation=0, settings={"train.max_updates": 3})
+        tuned = run.model.state_dict()
+        check(any((tuned[name] != value).any() for name, value in trained.state_dict().items()),
+              "training changes them")
+
+
 if __name__ == "__main__":
+    fine_tuning()
     learns()
     labels_of_steps()
     runs_and_folders()

@@ -7,6 +7,7 @@
 #include "core/support/text/in_quotes.h"
 #include "core/support/text/nearest_name.h"
 #include "core/tasks/common/network_parts.h"
+#include "core/tasks/graph/graph.h"
 #include "core/tasks/sequential/sequential.h"
 #include "unroll/support/error.h"
 
@@ -18,13 +19,14 @@ namespace {
   throw Error(ErrorKind::input_file, "model", what + " " + in_quotes(get_text(metadata, "task")));
 }
 
-// A sequential model has no data task.
+// Models without a data task.
 constexpr NetworkRow k_sequential_row{sequential_inference, sequential_stream};
+constexpr NetworkRow k_graph_row{graph_inference, graph_stream};
 
 const NetworkRow& network_row(const Metadata& metadata) {
 #define UNROLL_TASK_ROW(name, Title, word) {#name, &name##_network_row},
   static constexpr std::pair<std::string_view, const NetworkRow*> k_rows[] = {UNROLL_TASKS(UNROLL_TASK_ROW){
-      "sequential", &k_sequential_row}};
+      "sequential", &k_sequential_row}, {"graph", &k_graph_row}};
 #undef UNROLL_TASK_ROW
   const std::string& task = get_text(metadata, "task");
   for (const auto& [name, row] : k_rows)

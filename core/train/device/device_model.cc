@@ -17,6 +17,21 @@ Communicator* ranks_of(const Backend& backend) {
   return ranks && ranks->size() > 1 ? ranks : nullptr;
 }
 
+// The initial parameters with the values of TrainerOptions::start.
+TensorMap starting(TensorMap parameters, const TensorMap& start) {
+  for (const auto& [name, tensor] : start) {
+    const auto at = parameters.find(name);
+    if (at == parameters.end())
+      throw Error(ErrorKind::usage, "TrainerOptions::start", "the model has no parameter '" + name + "'");
+    const Type &got = tensor.type(), &wanted = at->second.type();
+    if (got != wanted)
+      throw Error(got.dtype == wanted.dtype ? ErrorKind::shape : ErrorKind::type, "TrainerOptions::start",
+                  "'" + name + "' must be " + wanted.text() + "; got " + got.text());
+    at->second = tensor;
+  }
+  return parameters;
+}
+
 // The shards whose states this rank carries.
 std::vector<std::int64_t> shards_of(const Task& task, std::int64_t accumulate, const UpdateShare& share) {
   const MicroBatches own = micro_batches_of(task.shards() > 1 ? accumulate : 1, share.rank, share.ranks);
@@ -48,7 +63,8 @@ DeviceModel::DeviceModel(std::shared_ptr<const Task> task, Backend& backend, con
       updates_(*task_, config_of(options, example), programs_, tensors_),
       accumulator_(task_->shards(), updates_, tensors_),
       evaluator_(*task_, example.forward, seed_, programs_, tensors_, stages_, ranks_) {
-  tensors_.add_parameters(initialize(example.forward.parameters, seed_), updates_.config().averages);
+  tensors_.add_parameters(starting(initialize(example.forward.parameters, seed_), options.start),
+                          updates_.config().averages);
 }
 
 // Refuses a task, or options, that do not fit each other before anything is allocated or differentiated.

@@ -18,6 +18,7 @@ void add_options(CLI::App& app, ImportArguments& o) {
   add_text(app, "--prefix", o.names.prefix, "TEXT", "Read the tensors whose names begin so: model.", "all tensors");
   add_choice(app, "--nonlinearity", o.names.nonlinearity, "Nonlinearity of nn.RNN.", {"tanh", "relu"});
   add_flag(app, "--ignore-unused", o.names.ignore_unused, "Leave out tensors that belong to no layer.");
+  add_onnx_stream(app, o);
   group(app, "Check");
   add_text(app, "--sample", o.sample, "FILE",
            "Safetensors file with an input of the model and the output that PyTorch computes from it. For an ONNX "

@@ -31,12 +31,7 @@ void add_options(CLI::App& app, StreamArguments& o) {
   group(app, "Data");
   add_text(app, "--input", o.input, "FILE", "Input vectors, one time step per line.", "-, standard input");
   add_lanes(app, o);
-  group(app, "ONNX model");
-  add_text(app, "--time", o.time, "NAME", "The free dimension of the input that is time.", "the one that has states");
-  add_texts(app, "--size", o.sizes, "NAME=N,...", "Sizes of other free dimensions.", "1, or as the parameters need");
-  add_texts(app, "--value", o.values, "NAME=X,...", "Values of inputs that are no sequences, for all elements.", "0");
-  add_text(app, "--tensor", o.output, "NAME", "Print this output.", "the first sequence");
-  add_integer(app, "--delay", o.delay, "Steps that the output may wait for.", {0, 1e9, 0});
+  add_onnx_stream(app, o);
   group(app, "Measurement");
   add_flag(app, "--bench", o.bench, "Time calls with random input instead.");
   add_number(app, "--seconds", o.seconds, "Seconds that --bench measures.", {0, 3600, 3});
@@ -204,8 +199,7 @@ Source source_of_onnx(const StreamArguments& options) {
 
 Source source_of(const StreamArguments& options) {
   if (options.config.ends_with(".onnx")) return source_of_onnx(options);
-  const OnnxStreamArguments& o = options;
-  if (!o.time.empty() || !o.output.empty() || !o.sizes.empty() || !o.values.empty() || o.delay > 0)
+  if (options.any())
     throw Error(ErrorKind::usage, "stream", "--time, --size, --value, --tensor and --delay apply to ONNX models only");
   RunFolder run = open_run(options);
   return {model_of(run), std::move(run.model.tensors), run.config.text("run.backend")};

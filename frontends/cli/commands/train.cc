@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "core/support/files/paths.h"
 #include "core/support/machine_memory.h"
 #include "core/support/text/shell_word.h"
 #include "frontends/cli/bench/scripts.h"
@@ -27,12 +29,13 @@
 #include "unroll/parallel/communicator.h"
 #include "unroll/support/error.h"
 #include "unroll/support/vfs.h"
+#include "unroll/tasks/transfer.h"
 
 namespace unroll::cli {
 namespace {
 
 struct TrainArguments : ConfigArguments, OutputArguments {
-  std::string out;
+  std::string out, from;
   bool resume = false;
   std::optional<std::int64_t> max_updates;
   bool find_lr = false;
@@ -46,6 +49,9 @@ void add_options(CLI::App& app, TrainArguments& o) {
                             "Config file; `unroll new` writes one. With --resume, default: the run's own."), false);
   group(app, "Training");
   add_flag(app, "--resume", o.resume, "Continue from the run's last checkpoint; the result is bit-identical.");
+  add_text(app, "--from", o.from, "RUN",
+           "Fine-tune: start from the parameters of this run folder or model file. Tokens and labels keep their rows.",
+           "parameters drawn from train.seed");
   add_integer(app, "--max-updates", o.max_updates, "the config's train.max_updates",
               "Stop after update N; a larger N than planned extends the run.", {.lowest = 1, .example = 1000});
   add_seed(app, o);
@@ -67,6 +73,7 @@ void add_options(CLI::App& app, TrainArguments& o) {
                "  unroll train docs/examples/char-lm.toml --out runs/char-lm\n"
                "  unroll train --resume --out runs/char-lm --max-updates 2000\n"
                "  unroll train docs/examples/char-lm.toml --find-lr\n"
+               "  unroll train more.toml --from runs/char-lm --out runs/more\n"
                "\n"
                "The first Ctrl-C finishes the update, saves a checkpoint and exits (code 130).\n"
                "The second exits at once.");
@@ -201,9 +208,35 @@ std::string hint_of_run_folder(const TrainArguments& options) {
                      options.config.empty() ? "CONFIG" : shell_word(options.config));
 }
 
+// The parameters that --from gives the model.
+Transfer transfer_of(const TrainArguments& options, const Task& task, std::uint64_t seed) {
+  if (options.from.empty()) return {};
+  if (options.resume)
+    throw Error(ErrorKind::usage, "train", "--from does not apply to --resume", "A resumed run has its own parameters");
+  const auto trained = load_model(is_folder(options.from) ? options.from + "/best.safetensors" : options.from);
+  return transfer_parameters(task.metadata(), seed, trained.metadata, trained.tensors);
+}
+
+// "start: 12 parameters of runs/a", and a line for each that is not kept as a whole.
+std::vector<std::string> transfer_lines(const Transfer& transfer, const std::string& from) {
+  if (transfer.rows.empty()) return {};
+  const auto n = std::ranges::count(transfer.rows, Transfer::Kind::kept, &Transfer::Row::kind);
+  std::vector<std::string> lines{fmt::format("start: {} parameters of {}", n, from)};
+  for (const Transfer::Row& row : transfer.rows) {
+    if (row.kind == Transfer::Kind::kept) continue;
+    const char* const what = row.kind == Transfer::Kind::rows      ? "keeps "
+                             : row.kind == Transfer::Kind::fresh ? "is new"
+                                                                  : "is left out";
+    const char* const mark = row.kind == Transfer::Kind::rows || row.note.empty() ? "" : ": ";
+    lines.push_back(fmt::format("start: {} {}{}{}", row.name, what, mark, row.note));
+  }
+  return lines;
+}
+
 // The other ranks write nothing and print only errors.
 int follow(const Config& config, TrainerOptions trainer, const TrainArguments& options, Communicator& ranks) {
   const auto task = make_task(config, "");
+  trainer.start = transfer_of(options, *task, trainer.seed).parameters;
   const auto backend = open_backend(config, /*predict=*/false, nullptr, &ranks);
   trainer.folder = options.out;
   trainer.resume = options.resume;
@@ -215,8 +248,9 @@ int follow(const Config& config, TrainerOptions trainer, const TrainArguments& o
 class RunReporter {
  public:
   RunReporter(const TrainArguments& options, const Config& config, std::vector<ConfigChange> changes, const Task& task,
-              const TrainerOptions& trainer)
+              const TrainerOptions& trainer, const Transfer& transfer)
       : options_(options), config_(config), changes_(std::move(changes)), task_(task),
+        start_(transfer_lines(transfer, options.from)),
         display_(options.out + "/log.txt", disk(), {trainer.stop_at, 60 * trainer.max_minutes},
                  /*plain_advice=*/!options.json) {
     if (config.boolean("run.tensorboard")) events_.emplace(options.out, disk());
@@ -265,6 +299,7 @@ class RunReporter {
   // Once, when the trainer has refused nothing.
   void note_data() {
     if (std::exchange(noted_, true)) return;
+    for (const std::string& line : start_) display_.line(line);
     for (const std::string& note : task_.notes()) display_.line("data: " + without_folder(note));
     for (const std::string& line : config_.settings_without_effect()) display_.line("note: " + line);
     for (const std::string& warning : data_warnings(task_, config_)) warn(warning);
@@ -276,6 +311,7 @@ class RunReporter {
   const Config& config_;
   std::vector<ConfigChange> changes_;  // since the run that is resumed
   const Task& task_;
+  std::vector<std::string> start_;  // of a model that --from names
   ProgressDisplay display_;
   std::optional<EventFile> events_;
   RunEstimate estimate_;
@@ -288,10 +324,12 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
   Activity loading("loading the data");
   const auto task = make_task(config, "");
   loading.finish();
+  const Transfer transfer = transfer_of(options, *task, trainer.seed);
+  trainer.start = transfer.parameters;
   const ExplainedBackend backend(options.explain, open_backend(config, options.explain, nullptr, ranks));
   catch_stop_signals();
   StartingRunFolder folder(options.out, options.resume);
-  RunReporter reporter(options, config, std::move(changes), *task, trainer);
+  RunReporter reporter(options, config, std::move(changes), *task, trainer, transfer);
   trainer.folder = options.out;
   trainer.resume = options.resume;
   reporter.listen(trainer);
@@ -306,6 +344,8 @@ int train(const TrainArguments& options, const Config& config, TrainerOptions tr
 int execute(const TrainArguments& options) {
   if (options.out.empty() && !options.find_lr && !options.verify_resume && !options.check_precision)
     throw Error(ErrorKind::usage, "train", "--out is missing", hint_of_run_folder(options));
+  if (!options.from.empty() && (options.find_lr || options.verify_resume || options.check_precision))
+    throw Error(ErrorKind::usage, "train", "--from does not apply to a check", "Train with --out instead");
   const std::string source = config_to_train(options);
   Config config = load_config(options, source);
   make_data_path_absolute(config, source);

@@ -8,12 +8,14 @@
 
 #include "core/support/files/paths.h"
 #include "core/support/text/shell_word.h"
+#include "frontends/cli/import/import_graph.h"
 #include "frontends/cli/import/import_onnx.h"
 #include "frontends/cli/import/sample.h"
 #include "frontends/config/config.h"
 #include "frontends/config/run/run_folder.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/support/error.h"
+#include "unroll/support/result.h"
 #include "unroll/tasks/inference.h"
 
 namespace unroll::cli {
@@ -80,17 +82,19 @@ void describe(const ImportedModel& imported, Report& report) {
   if (!unused.empty()) report.add("unused", unused);
 }
 
-void write_folder(const ImportedModel& imported, const ImportArguments& o) {
+Config config_of(const ImportedModel& imported, const std::string& origin) {
   const SequentialLayer& layer = *first_recurrent(imported.model);
   const std::string prefix = layer.name.empty() ? "" : layer.name + ".";
-  const std::int64_t inputs = imported.parameters.at(prefix + "weight_ih_l0").shape()[1];
-  Metadata metadata = sequential_metadata(imported.model);
+  return config_of(imported.model, imported.parameters.at(prefix + "weight_ih_l0").shape()[1], origin);
+}
+
+void write_folder(const Config& config, const TensorMap& parameters, Metadata metadata, const ImportArguments& o) {
   metadata["imported"] = std::filesystem::path(o.file).filename().string();
   const bool is_new = kind_of_path(o.out, ErrorKind::storage) == PathKind::none;
   prepare_run_folder(o.out, /*resume=*/false);
   try {
-    save_config(config_of(imported.model, inputs, o.file), o.out + "/config.toml");
-    save_safetensors(o.out + "/best.safetensors", {imported.parameters, metadata});
+    save_config(config, o.out + "/config.toml");
+    save_safetensors(o.out + "/best.safetensors", {parameters, metadata});
   } catch (const Error&) {
     std::error_code ignored;  // report the error of the write
     if (is_new) std::filesystem::remove_all(o.out, ignored);
@@ -111,17 +115,36 @@ void refuse_options_of_checkpoints(const ImportArguments& o) {
                   "The file says how its layers follow each other, and which axis is which");
 }
 
-}  // namespace
+void add_next(Report& report, const ImportArguments& o) {
+  if (!o.json)
+    report.add("next", fmt::format("unroll run {0} --input x.safetensors --output y.safetensors", shell_word(o.out)));
+}
 
-Report import_model(const ImportArguments& o) {
-  const bool is_onnx = o.file.ends_with(".onnx");
-  if (is_onnx) refuse_options_of_checkpoints(o);
+void add_tensors(Report& report, const Inference& inference) {
+  std::vector<std::string> inputs, outputs;
+  for (const TensorSpec& spec : inference.inputs) inputs.push_back(spec.name + " " + spec.text());
+  for (const TensorSpec& spec : inference.outputs) outputs.push_back(spec.name + " " + spec.text());
+  report.add("inputs", inputs).add("outputs", outputs);
+}
+
+// A model that is no chain of layers, for the reason given.
+Report import_graph(const ImportArguments& o, const std::string& reason) {
   Report report;
   report.add("file", o.file).add("out", o.out);
-  OnnxImport onnx;
-  if (is_onnx) onnx = import_onnx(o.file, o.sample);
+  if (!reason.empty()) report.add("not_layers", reason);
+  const GraphImport graph = import_onnx_graph(o.file, o, report);
+  add_tensors(report, task_inference(graph.metadata));
+  write_folder(Config(), graph.parameters, graph.metadata, o);
+  add_next(report, o);
+  return report;
+}
+
+// A model of layers, from a checkpoint or, if given, an ONNX model.
+Report import_layers(const ImportArguments& o, const std::optional<OnnxImport>& onnx) {
+  Report report;
+  report.add("file", o.file).add("out", o.out);
   ImportedModel imported =
-      is_onnx ? std::move(onnx.imported)
+      onnx ? onnx->imported
               : checkpoint::import_model(checkpoint::load_checkpoint(o.file), o.names, o.file);
   if (!first_recurrent(imported.model))
     throw Error(ErrorKind::input_file, o.file, "the model has no recurrent layer",
@@ -129,18 +152,34 @@ Report import_model(const ImportArguments& o) {
   drop_only_path(imported);
   describe(imported, report);
   const Inference inference = task_inference(sequential_metadata(imported.model));
-  std::vector<std::string> inputs, outputs;
-  for (const TensorSpec& spec : inference.inputs) inputs.push_back(spec.name + " " + spec.text());
-  for (const TensorSpec& spec : inference.outputs) outputs.push_back(spec.name + " " + spec.text());
-  report.add("inputs", inputs).add("outputs", outputs);
-  if (is_onnx) report.add("tensors", onnx.tensors).add("check", onnx.check);
+  add_tensors(report, inference);
+  if (onnx) report.add("tensors", onnx->tensors).add("check", onnx->check);
   if (o.sample.empty()) report.add("sample", "not compared; --sample compares the output with that of PyTorch");
-  else if (is_onnx) report.add("sample", *onnx.sample);
+  else if (onnx) report.add("sample", *onnx->sample);
   else report.add("sample", check_sample(inference, imported.parameters, o.sample, o.batch_first));
-  write_folder(imported, o);
-  if (!o.json)
-    report.add("next", fmt::format("unroll run {0} --input x.safetensors --output y.safetensors", shell_word(o.out)));
+  write_folder(config_of(imported, o.file), imported.parameters, sequential_metadata(imported.model), o);
+  add_next(report, o);
   return report;
+}
+
+}  // namespace
+
+Report import_model(const ImportArguments& o) {
+  if (!o.file.ends_with(".onnx")) {
+    if (o.any())
+      throw Error(ErrorKind::usage, "import",
+                  "--time, --size, --value, --tensor and --delay apply to ONNX models only");
+    return import_layers(o, {});
+  }
+  refuse_options_of_checkpoints(o);
+  if (o.any()) return import_graph(o, "");
+  const Result<OnnxImport> layers = attempt([&] { return import_onnx(o.file, o.sample); });
+  if (layers.ok()) return import_layers(o, *layers);
+  if (layers.error().kind() == ErrorKind::differ || !o.sample.empty()) throw layers.error();
+  const Result<Report> graph = attempt([&] { return import_graph(o, layers.error().what()); });
+  if (graph.ok()) return *graph;
+  throw Error(layers.error().kind(), "import",
+              fmt::format("{}\nNor as a graph: {}", layers.error().what(), graph.error().what()));
 }
 
 }  // namespace unroll::cli

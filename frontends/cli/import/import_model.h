@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "frontends/checkpoint/import.h"
+#include "frontends/cli/import/stream_onnx.h"
 #include "frontends/cli/terminal/report.h"
 
 namespace unroll::cli {
 
-struct ImportArguments {
+struct ImportArguments : OnnxStreamArguments {
   std::string file;
   std::string out;
   checkpoint::ImportOptions names;

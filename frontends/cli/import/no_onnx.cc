@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the commands on ONNX models in a build without protozero.
 #include "frontends/cli/export/export_model.h"
+#include "frontends/cli/import/import_graph.h"
 #include "frontends/cli/import/import_onnx.h"
 #include "frontends/cli/import/run_tensors.h"
 #include "frontends/cli/import/stream_onnx.h"
@@ -14,6 +15,11 @@ int run_onnx(const TensorArguments& options) {
 }
 
 OnnxImport import_onnx(const std::string& file, const std::string&) {
+  throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
+              "Install libprotozero-dev and build unroll again");
+}
+
+GraphImport import_onnx_graph(const std::string& file, const OnnxStreamArguments&, Report&) {
   throw Error(ErrorKind::unsupported, file, "this build does not read ONNX models",
               "Install libprotozero-dev and build unroll again");
 }

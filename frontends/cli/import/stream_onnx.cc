@@ -38,7 +38,7 @@ std::string text_of(const std::map<std::string, Number>& pairs) {
 
 }  // namespace
 
-StreamModel onnx_stream(const std::string& file, const OnnxStreamArguments& options, Report& decided) {
+onnx::StreamChoices stream_choices(const OnnxStreamArguments& options) {
   onnx::StreamChoices choices{.time = options.time, .sizes = {}, .values = {}, .blocks = {}};
   choices.blocks.look_ahead = options.delay;
   choices.blocks.output = options.output;
@@ -49,22 +49,26 @@ StreamModel onnx_stream(const std::string& file, const OnnxStreamArguments& opti
       throw Error(ErrorKind::usage, "stream", fmt::format("--size {}: sizes are 1 to 1e9", text));
     choices.sizes.emplace(name, static_cast<std::int64_t>(size));
   }
+  return choices;
+}
+
+void add_decisions(const onnx::ModelStream& found, Report& report) {
+  if (!found.carried.empty()) report.add("states", text_of(found.carried));
+  if (!found.time.empty()) report.add("time", found.time);
+  if (!found.sizes.empty()) report.add("sizes", text_of(found.sizes));
+  if (!found.values.empty()) report.add("values", text_of(found.values));
+}
+
+StreamModel onnx_stream(const std::string& file, const OnnxStreamArguments& options, Report& decided) {
   const auto model = std::make_shared<const onnx::Model>(onnx::load_model_file(file));
+  const onnx::StreamChoices choices = stream_choices(options);
   const onnx::ModelStream found = onnx::stream_of(model, choices);
   const BlockStream blocks = block_stream(found.whole, choices.blocks);
   decided.add("input", blocks.input).add("output", blocks.output);
-  if (found.time.empty()) decided.add("states", text_of(found.carried));
-  else decided.add("time", found.time);
-  if (!found.sizes.empty()) decided.add("sizes", text_of(found.sizes));
-  if (!found.values.empty()) decided.add("values", text_of(found.values));
+  add_decisions(found, decided);
   if (!blocks.others.empty()) decided.add("left_out", fmt::format("{}", fmt::join(blocks.others, ", ")));
   decided.add("steps_per_block", blocks.block).add("rows_per_block", blocks.rows).add("delay", blocks.delay);
-  StreamModel stream;
-  const Graph& graph = *blocks.graph;
-  stream.input = graph.type(graph.inputs()[0].value).dtype;
-  stream.whole = found.whole;
-  stream.blocks = choices.blocks;
-  return stream;
+  return graph_stream(found.whole, choices.blocks);
 }
 
 }  // namespace unroll::cli

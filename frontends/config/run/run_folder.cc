@@ -45,8 +45,14 @@ void refuse_other_than_run(const std::string& path) {
 
 RunFolder open_run(const RunArguments& options) {
   if (!options.weights.empty()) {
-    const std::string path = is_folder(options.config) ? options.config + "/config.toml" : options.config;
-    return {load_config(options, path), load_model(options.weights), folder_of(path)};
+    const bool in_folder = is_folder(options.config);
+    const std::string path = in_folder ? options.config + "/config.toml" : options.config;
+    const std::string own = options.config + "/best.safetensors";
+    TensorFile weights = load_model(options.weights);
+    // Parameters alone, such as those of layer functions in Python, are of the folder's model.
+    if (in_folder && !weights.metadata.contains("task") && disk().exists(own))
+      weights.metadata = load_model(own).metadata;
+    return {load_config(options, path), std::move(weights), folder_of(path)};
   }
   refuse_other_than_run(options.config);
   const std::string config = options.config + "/config.toml";

@@ -210,19 +210,28 @@ constexpr OperatorRow k_movement_rows[] = {
 
 }  // namespace
 
-Value take(Value x, int axis, const std::vector<std::int32_t>& at) {
+Value take(Value x, int axis, Value at) {
   Ints order(x.rank());
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[0], order[axis]);
-  const Shape shape{static_cast<std::int64_t>(at.size())};
-  const Value rows = gather(transpose(x, order), constant(x.graph(), Tensor::from<std::int32_t>(shape, at)));
-  return transpose(rows, order);
+  return transpose(gather(transpose(x, order), at), order);
 }
 
+Value take(Value x, int axis, const std::vector<std::int32_t>& at) {
+  const Shape shape{static_cast<std::int64_t>(at.size())};
+  return take(x, axis, constant(x.graph(), Tensor::from<std::int32_t>(shape, at)));
+}
+
+// Neither form has a constant with an element for each position, so the graph is the same for every n.
 Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int64_t n) {
-  std::vector<std::int32_t> at;
-  for (std::int64_t i = 0; i < n; ++i) at.push_back(static_cast<std::int32_t>(from + i * step));
-  return take(x, axis, at);
+  const bool is_last = axis == x.rank() - 1;
+  if (step < 0 || n == 0 || x.rank() + 1 + is_last > Shape::k_max_rank) {
+    const Value index = iota(x.graph(), {n}, 0);
+    return take(x, axis, index * static_cast<double>(step) + static_cast<double>(from));
+  }
+  const Shape shape = x.shape().with(axis, n);
+  const Value used = slice(x, axis, from, (n - 1) * step + 1);
+  return reshape(windows(is_last ? reshape(used, used.shape().inserted(axis + 1, 1)) : used, axis, 1, step), shape);
 }
 
 Value moved_axis(Value x, int from, int to) {

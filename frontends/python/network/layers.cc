@@ -8,7 +8,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
 #include "unroll/support/error.h"
+#include "unroll/tasks/inference.h"
+#include "unroll/train/trainer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -134,6 +138,32 @@ void add_functions(nb::module_& module) {
   }, "x"_a, "axes"_a, "Axes in another order.");
 }
 
+// The network of a folder or model file, with its parameters as starting values. Further inputs are states: zeros.
+NetworkValue imported(const NetworkValue& x, const std::string& path, const std::string& name) {
+  const bool is_file = path.ends_with(".safetensors");
+  const TensorFile file = load_model(is_file ? path : path + "/best.safetensors");
+  const Inference inference = task_inference(file.metadata);
+  const TensorSpec& spec = inference.inputs.at(0);
+  std::map<std::string, std::int64_t> sizes;
+  for (std::size_t k = 0; k < spec.axes.size() && std::cmp_less(k, x.get().rank()); ++k)
+    sizes.emplace(spec.axes[k].letter, x.get().shape()[static_cast<int>(k)]);
+  if (x.get().type() != Type{spec.dtype, shape_of(spec, sizes)})
+    throw Error(ErrorKind::shape, "layers.imported", "x must be " + spec.text() + "; got " + x.get().type().text());
+  Graph graph;
+  Scope scope(graph, /*training=*/false);
+  std::map<std::string, Value, std::less<>> inputs;
+  inputs.emplace(spec.name, graph.input(spec.name, x.get().type()));
+  for (const TensorSpec& state : std::span(inference.inputs).subspan(1))
+    inputs.emplace(state.name, filled(graph, {state.dtype, shape_of(state, sizes)}, 0));
+  const TaskGraph network = inference.network(scope, Inputs(std::move(inputs)));
+  graph.output("y", network.outputs.at(0).second);
+  std::vector<Value> operands{x.get()};
+  for (const ParameterSpec& parameter : scope.parameters())
+    operands.push_back(x.scope(name).parameter(parameter.name, parameter.type.shape,
+                                               Initializer::given(file.tensors.at(parameter.name))));
+  return x.with(inline_graph(x.at->scope.graph(), graph, operands)[0]);
+}
+
 void add_layer_functions(nb::module_& module) {
   module.def("parameter", [](const std::string& name, const std::vector<std::int64_t>& shape,
                              std::optional<double> start) {
@@ -155,6 +185,9 @@ void add_layer_functions(nb::module_& module) {
     return x.with(layer_norm_layer(x.scope(name), x.get(), epsilon));
   }, "x"_a, "epsilon"_a = 1e-5, "name"_a = "",
              "Normalize the last axis. Parameters NAME.weight, NAME.bias [I], as nn.LayerNorm.");
+  module.def("imported", imported, "x"_a, "path"_a, "name"_a = "",
+             "The first output of an imported or trained model, whose run folder or file is at `path`, for x as its "
+             "first input. Its parameters are trained further; states start from zeros.");
   module.def("dropout", [](const NetworkValue& x, double rate) {
     return x.with(dropout_layer(x.at->scope, x.get(), rate));
   }, "x"_a, "rate"_a, "Set elements to zero with this probability in training; the identity otherwise.");

@@ -26,17 +26,16 @@ from typing import Union
 
 from . import _arguments, _core
 from ._core import (Model, Run, Value, abs, additive_attention, argmax, bce, concat, dot_attention, dropout, embedding,
-                    equal, exp, huber, layer_norm, less, linear, log, log_softmax, mae, masked_mean, matmul, max,
-                    maximum, mean, minimum, mse, multi_head_attention, parameter, pinball, relu, reshape,
+                    equal, exp, huber, imported, layer_norm, less, linear, log, log_softmax, mae, masked_mean, matmul,
+                    max, maximum, mean, minimum, mse, multi_head_attention, parameter, pinball, relu, reshape,
                     sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square, sum, tanh,
                     transpose, where)
 
 __all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "bce", "cell", "concat", "dot_attention",
-           "dropout", "embedding", "equal", "exp", "gru", "huber", "layer_norm", "less", "linear", "log",
+           "dropout", "embedding", "equal", "exp", "gru", "huber", "imported", "layer_norm", "less", "linear", "log",
            "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max", "maximum", "mean", "minimum", "model", "mse",
-           "multi_head_attention", "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask", "sigmoid",
-           "silu", "slice", "softmax", "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train", "transpose",
-           "where"]
+           "multi_head_attention", "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask", "sigmoid", "silu",
+           "slice", "softmax", "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train", "transpose", "where"]
 
 States = Union[Sequence[Value], None]
 

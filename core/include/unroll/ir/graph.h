@@ -113,6 +113,11 @@ UNROLL_API std::shared_ptr<Graph> copy_graph(const Graph& source);
 UNROLL_API std::string print_graph(const Graph& graph);
 UNROLL_API std::shared_ptr<Graph> parse_graph(std::string_view text);
 UNROLL_API std::string graph_to_dot(const Graph& graph);
+// The text of a graph for any number of steps T, from the graphs for two numbers of steps. Sizes that depend on T are
+// expressions, such as <T> or <T/2+1>. parse_for_length gives the graph for T steps. Throw Error(unsupported) if the
+// graphs differ by more than sizes, and Error(shape) for a T that gives no whole size.
+UNROLL_API std::string print_for_lengths(const Graph& one, std::int64_t T_one, const Graph& two, std::int64_t T_two);
+UNROLL_API std::shared_ptr<Graph> parse_for_length(std::string_view text, std::int64_t T);
 
 // Checks the numbered rules in docs/conventions.md. Throws Error(graph) with the first violated rule.
 enum class Stage { built, planned };  // planned: only claimed composite and gradient nodes remain

@@ -28,15 +28,18 @@ struct StreamModel {
   std::function<std::vector<Shape>(std::int64_t lanes)> state_shapes;
   // Returns y [T,B,O] and the states after the last step. The scope is not in training mode.
   std::function<CellLayerResult(Scope& scope, Value x, std::span<const Value> states)> build;
-  // Any causal graph instead, without parameters: inputs, state_shapes and build are not used, and B is 1. I and O are
-  // the elements of a position of its input and output.
-  GraphOfLength whole = {};
+  // Any causal graph instead: inputs, state_shapes and build are not used, and B is 1. `whole` adds the graph of T
+  // steps, with its one input and its outputs, to scope.graph(): see unroll/passes/block_stream.h. I and O are the
+  // elements of a position of the input and the output.
+  std::function<void(Scope& scope, std::int64_t T)> whole = {};
   BlockStreamOptions blocks = {};
 };
 // Returns the stream of recurrent layers; y is the output of the last layer. Throws Error(unsupported) for a
 // bidirectional model, which needs future inputs.
 UNROLL_API StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t inputs);
 UNROLL_API StreamModel cell_stream(const CellFactory& cell, const RecurrentModelOptions& options, std::int64_t inputs);
+// Returns the stream of a graph whose parameters are constants.
+UNROLL_API StreamModel graph_stream(const GraphOfLength& graph_of, const BlockStreamOptions& options = {});
 
 struct StreamOptions {
   std::int64_t lanes = 1;                   // B: independent sequences that advance together

@@ -12,6 +12,7 @@
 
 #include "unroll/passes/backend.h"
 #include "unroll/support/option.h"
+#include "unroll/support/tensor.h"
 #include "unroll/support/vfs.h"
 #include "unroll/train/reports.h"
 
@@ -209,6 +210,9 @@ struct TrainerOptions {
   std::int64_t max_bad_updates = 3;
   std::int64_t max_rollbacks = 5;
   std::uint64_t seed = 0;
+  // Values that parameters start from instead of their initialization, by name: see unroll/tasks/transfer.h. A resumed
+  // run does not read them. Throws Error(usage) on an unknown name, and Error(shape | type) on another type.
+  TensorMap start = {};
   // Folder for last.safetensors, best.safetensors and metrics.jsonl. Empty: write nothing.
   std::string folder;
   // Continue from last.safetensors, if it exists. The result is bit-identical to an uninterrupted run. If the file is
