@@ -161,6 +161,10 @@ std::string Constants::first_statements(std::int64_t outputs) const {
          (n_arrays_ > 0 ? "    const Weights& w = *weights_;\n" : "");
 }
 
+std::string Constants::reset_statements() const {
+  return are_separate_ ? "    if (!weights_) return;\n    const Weights& w = *weights_;\n" : "";
+}
+
 std::string Constants::file() const {
   if (!are_separate_) return "";
   std::string bytes(k_mark);

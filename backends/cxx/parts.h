@@ -38,6 +38,7 @@ class Constants {
   std::string members(const std::string& name) const;  // public ones of the class of this name
   std::string private_members() const;
   std::string first_statements(std::int64_t outputs) const;  // of step()
+  std::string reset_statements() const;                      // of reset(), before it reads constants
   std::string file() const;                                  // empty when the constants are in the header
 
  private:

@@ -2,6 +2,7 @@
 // The file around the statements of one step: constants, functions, and the class with its arrays and states.
 #include "unroll/passes/cxx_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "backends/common/print_parts.h"
@@ -78,7 +79,7 @@ class File {
  public:
   File(const Plan& plan, bool separate_weights) : source_(plan, separate_weights) {}
 
-  CxxSource print(const std::string& name, const std::string& title) {
+  CxxSource print(const std::string& name, const std::string& title, const TensorMap& initial) {
     const Graph& graph = source_.graph;
     for (const NamedValue& input : graph.inputs()) {
       const Type& type = graph.type(input.value);
@@ -88,6 +89,7 @@ class File {
     copy("x", 0, inputs_[0]);
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph.nodes().size()); ++id) print_node(source_, id);
     finish();
+    start_from(initial);
     return {file(name, title), source_.constants.file()};
   }
 
@@ -116,6 +118,27 @@ class File {
     for (std::size_t k = 1; k < outputs.size(); ++k) move(inputs_[k].place, next[k - 1], inputs_[k].elements);
   }
 
+  // The states that do not start at zero.
+  void start_from(const TensorMap& initial) {
+    const auto inputs = source_.graph.inputs();
+    for (std::size_t k = 1; k < inputs.size(); ++k) {
+      const auto at = initial.find(inputs[k].name);
+      if (at == initial.end()) continue;
+      const auto values = at->second.values<float>();
+      if (std::ranges::all_of(values, [](float value) { return value == 0; })) continue;
+      const std::string array = source_.constants.add<float>(values);
+      first_states_ += "    for (int e = 0; e < " + n(inputs_[k].elements) + "; ++e) " + inputs_[k].place.at("e") +
+                       " = " + array + "[e];\n";
+    }
+  }
+
+  std::string reset_text(const std::string& name) const {
+    const std::string zero = "std::memset(state(), 0, sizeof(float) * state_size);";
+    if (first_states_.empty()) return "  void reset() { " + zero + " }\n";
+    return "  " + name + "() { reset(); }\n  void reset() {\n    " + zero + "\n" +
+           source_.constants.reset_statements() + first_states_ + "  }\n";
+  }
+
   // The states lie one behind the other, with gaps up to whole cache lines.
   std::pair<Index, Index> states() const {
     if (inputs_.size() < 2) return {0, 0};
@@ -135,7 +158,7 @@ class File {
                        product_functions() + "\n" + source_.constants.definitions() + "\n";
     text += "class " + name + " {\n public:\n  static constexpr int lanes = " + n(lanes) + ", inputs = " + n(inputs) +
             ", outputs = " + n(outputs) + ", state_size = " + n(size) + ";\n" + source_.constants.members(name);
-    text += "  void reset() { std::memset(state(), 0, sizeof(float) * state_size); }\n";
+    text += reset_text(name);
     text += "  float* state() { return f_ + " + n(first) + "; }\n";
     text += "  void run(const " + type + "* x, float* y, int steps) {\n    for (int t = 0; t < steps; ++t) " +
             "step(x + t * " + n(lanes * inputs) + ", y + t * " + n(lanes * outputs) + ");\n  }\n";
@@ -150,6 +173,7 @@ class File {
 
   Source source_;
   std::vector<Port> inputs_;
+  std::string first_states_;  // statements of reset()
 };
 
 bool is_name(const std::string& text) {
@@ -163,7 +187,8 @@ bool is_name(const std::string& text) {
 
 }  // namespace cxx
 
-CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title, bool separate_weights) {
+CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title, bool separate_weights,
+                     const TensorMap& initial) {
   if (!cxx::is_name(name))
     throw Error(ErrorKind::usage, "cxx_source", in_quotes(name) + " is no name of a C++ class");
   const auto inputs = plan.graph->inputs(), outputs = plan.graph->outputs();
@@ -171,7 +196,7 @@ CxxSource cxx_source(const Plan& plan, const std::string& name, const std::strin
   if (inputs.empty() || inputs.size() != outputs.size() || type(inputs[0]).shape.rank() < 2 ||
       type(outputs[0]).shape.rank() != 3 || type(inputs[0]).shape[0] != 1)
     throw Error(ErrorKind::usage, "cxx_source", "expected the plan of one step: x, states -> y, states");
-  return cxx::File(plan, separate_weights).print(name, title);
+  return cxx::File(plan, separate_weights).print(name, title, initial);
 }
 
 }  // namespace unroll

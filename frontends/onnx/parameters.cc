@@ -13,15 +13,19 @@ namespace {
 
 constexpr std::int64_t k_fewest_integers = 64;  // shorter lists, such as shapes, stay constants
 
+// Several elements that are all equal, such as zeros for every step. NaN is not equal to itself.
+bool is_repeated(const Tensor& tensor) {
+  for (std::int64_t k = 1; k < tensor.elements(); ++k)
+    if (tensor.at(k) != tensor.at(0)) return false;
+  return tensor.elements() > 1 && tensor.at(0) == tensor.at(0);
+}
+
 bool is_parameter(const Tensor& tensor) {
-  const auto varies = [](auto values) {
-    return std::ranges::any_of(values, [&](auto value) { return value != values[0]; });
-  };
-  if (tensor.dtype() == DType::f32) return tensor.elements() > 1 && varies(tensor.values<float>());
+  if (tensor.elements() < 2 || is_repeated(tensor)) return false;
+  if (tensor.dtype() == DType::f32) return true;
   if (tensor.dtype() != DType::i32 || tensor.elements() < k_fewest_integers) return false;
-  const auto values = tensor.values<std::int32_t>();
   const auto is_exact = [](std::int32_t value) { return std::abs(std::int64_t{value}) <= 1 << 24; };
-  return varies(values) && std::ranges::all_of(values, is_exact);
+  return std::ranges::all_of(tensor.values<std::int32_t>(), is_exact);
 }
 
 }  // namespace
@@ -51,11 +55,11 @@ OpenGraph with_parameters(const Graph& graph, const Model& model) {
     const Node& node = graph.nodes()[n];
     if (!map[n].empty()) continue;
     if (node.op == Op::constant) {
-      const auto at = inputs.find(node.attributes.get<std::shared_ptr<const Tensor>>("value").get());
-      if (at != inputs.end()) {
-        map[n] = {at->second};
-        continue;
-      }
+      const auto& tensor = node.attributes.get<std::shared_ptr<const Tensor>>("value");
+      const auto at = inputs.find(tensor.get());
+      if (at != inputs.end()) map[n] = {at->second};
+      else if (is_repeated(*tensor)) map[n] = {filled(*open.graph, tensor->type(), tensor->at(0))};
+      if (!map[n].empty()) continue;
     }
     operands.clear();
     for (const ValueId& id : node.inputs) operands.push_back(map[id.node][id.output]);

@@ -12,9 +12,9 @@ struct OpenGraph {
   std::shared_ptr<Graph> graph;  // parameters are inputs
   TensorMap parameters;
 };
-// Returns the graph with its f32 constants of several elements as inputs, except those whose elements are all equal.
-// Long constants of integers become f32 inputs too, if f32 represents them exactly. The inputs have the names of the
-// initializers, or "constant.0", "constant.1", ... in the order of the nodes.
+// Returns the graph with its f32 constants of several elements as inputs. Long constants of integers become f32 inputs
+// too, if f32 represents them exactly. The inputs have the names of the initializers, or "constant.0", "constant.1",
+// ... in the order of the nodes. Constants whose elements are all equal become broadcasts.
 OpenGraph with_parameters(const Graph& graph, const Model& model);
 
 }  // namespace unroll::onnx

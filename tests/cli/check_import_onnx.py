@@ -118,6 +118,7 @@ def graphs(folder):
         steps = [float(v) for line in lines for v in line.strip("[]").split(",")]
         assert all(abs(a - b) < 2e-6 for a, b in zip(steps, whole, strict=True)), (steps, whole)
     ok("export", folder / "m", "--out", folder / "m.onnx", "--check")
+    ok("export", folder / "m", "--format", "cpp", "--out", folder / "m.h", "--check")
     report = ok("import", GOLDEN / "rnn_unrolled.onnx", "--out", folder / "unrolled", "--json").json()
     assert "each position by itself" in report["stream"], report
     refused(2, "stream", GOLDEN / "skip.onnx", "--time", "T", says=["no free dimension 'T'", "first, second"])

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are an ONNX model or are refused with Error; a model builds a graph for small inputs or is refused, and has
-// layers in a row or is refused. No file is opened, and nothing runs but the computation of shapes and parameters.
+// Any bytes are an ONNX model or are refused with Error; a model builds a graph for small inputs or is refused, has a
+// stream or is refused, and has layers in a row or is refused. No file is opened, and nothing runs but the computation
+// of shapes and parameters.
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/layers/import_layers.h"
+#include "frontends/onnx/stream.h"
 #include "tests/fuzz/target.h"
 #include "tests/onnx/small_models.h"
 #include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace {
 
@@ -43,6 +47,9 @@ FUZZ_TARGET(onnx) {
       known.emplace(input.name, Tensor(type));
     }
     verify(*onnx::import_graph(model, types, known).graph);
+    const auto stream = attempt([&] { return onnx::stream_of(std::make_shared<onnx::Model>(model), {}); });
+    if (stream.ok()) verify(*block_stream(stream->whole, {.look_ahead = 1000}).graph);
+    else if (stream.error().kind() == ErrorKind::internal) std::abort();
     onnx::import_layers(model, types);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::internal) std::abort();

@@ -70,17 +70,20 @@ struct Case {
   TensorMap parameters = {};
   std::vector<float> expected = {};
 
-  void run() {
+  void draw_parameters() {
     Graph graph;
     Scope scope(graph, false);
     std::vector<Value> states;
     for (const Shape& shape : model.state_shapes(lanes)) states.push_back(filled(graph, {DType::f32, shape}, 0));
     model.build(scope, graph.input("x", {DType::f32, {1, lanes, inputs}}), states);
     parameters = initialize(scope.parameters(), 7);
+  }
+  void run() {
+    if (!model.whole) draw_parameters();
     const auto backend = make_backend("cpu", {.threads = 1});
     Stream stream(*backend, model, parameters, {.lanes = lanes, .weights = weights});
-    std::vector<float> x(static_cast<std::size_t>(lanes * inputs));
-    std::vector<float> y(static_cast<std::size_t>(lanes * stream.outputs()));
+    std::vector<float> x(static_cast<std::size_t>(lanes * stream.inputs() * stream.block()));
+    std::vector<float> y(static_cast<std::size_t>(lanes * stream.outputs() * stream.rows()));
     for (std::size_t t = 0; t < k_steps; ++t) {
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = input_at(t * x.size() + i);
       REQUIRE(stream.step(x, y));
@@ -100,6 +103,24 @@ const std::vector<TextCell> k_text_cells = {
      .states = {"h", "m"},
      .step = "n = 0.5 * m + relu(affine(x))\nm' = n\nh' = tanh(affine(n, h))\ny = softmax(affine(n, h))"},
 };
+
+// A graph of whole sequences: a convolution with a stride of 2, and a gru whose initial state is not zero.
+std::shared_ptr<const Graph> strided_network(std::int64_t T) {
+  auto graph = std::make_shared<Graph>();
+  const auto parameter = [&](const char* name, const Shape& shape) {
+    const ParameterSpec spec{name, {DType::f32, shape}, Initializer::uniform(0.5)};
+    return constant(*graph, std::move(initialize(std::span(&spec, 1), 3).at(name)));
+  };
+  const ConvOptions options{.axes = {1}, .stride = {2}, .low = {3}};
+  const Value in_x = graph->input("x", {DType::f32, {1, T, 3}});
+  const Value x = conv(in_x, parameter("a", {4, 5, 3}), parameter("b", {4}), options);
+  RecurrentInputs in;
+  in.x = transpose(relu(x), {1, 0, 2});
+  in.h0 = parameter("h", {1, 1, 5});
+  in.parameters = {parameter("w", {15, 4}), parameter("u", {15, 5}), parameter("c", {15}), parameter("d", {15})};
+  graph->output("y", recurrent(Op::gru, in, {.hidden = 5}).y);
+  return graph;
+}
 
 std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
   std::vector<std::string> cells = cell_names();
@@ -122,6 +143,10 @@ std::vector<Case> random_cases(std::uint64_t n, std::uint64_t seed) {
     cases.push_back({o.cell, inputs, lanes, recurrent_stream(o, inputs), weights, below(2) == 0});
     INFO(o.cell, " of ", o.hidden, ", ", o.layers, " layers, ", inputs, " inputs, ", lanes, " lanes");
     CHECK_NOTHROW(cases.back().run());
+  }
+  for (const bool is_separate : {false, true}) {
+    cases.push_back({"a graph", 3, 1, graph_stream(strided_network), WeightFormat::f32, is_separate});
+    cases.back().run();
   }
   return cases;
 }

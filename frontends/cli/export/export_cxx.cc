@@ -84,8 +84,8 @@ CxxJob cxx_job(const ExportArguments& o) {
 std::vector<float> wanted_outputs(const CxxJob& job, const StreamOptions& options) {
   const auto backend = make_backend("cpu", {.threads = 1});
   Stream stream(*backend, job.model, job.parameters, options);
-  const std::size_t n = stream.lanes() * stream.inputs();
-  std::vector<float> x(n), y(stream.lanes() * stream.outputs()), all;
+  const std::size_t n = stream.lanes() * stream.inputs() * stream.block();
+  std::vector<float> x(n), y(stream.lanes() * stream.outputs() * stream.rows()), all;
   std::vector<std::int32_t> ids(n);
   const std::size_t n_ids = n_checked_ids(job.parameters);
   for (std::size_t t = 0, i = 0; t < k_steps; ++t) {

@@ -19,7 +19,7 @@ struct CxxSource {
 // `title` becomes its comment. Steps allocate nothing. Steps with equal arguments give equal bits with any compiler
 // that keeps to IEEE arithmetic without contraction (on x86-64: any compiler without -march).
 //   C::lanes, C::inputs, C::outputs          sizes B, I (1 for ids), O
-//   void reset()                             all states zero, as at the start
+//   void reset()                             the states as at the start: zero, or those of `initial`, f32 by name
 //   void step(const T* x, float* y)          x [B,I], y [B,O]; T is float, or std::int32_t for ids
 //   void run(const T* x, float* y, int n)    n consecutive steps
 //   C::state_size, float* state()            the states, to save and restore
@@ -30,6 +30,6 @@ struct CxxSource {
 // Both return nullptr, or an error text: wrong size, wrong model, damaged bytes. Without loaded weights steps give NaN.
 // Requires a plan for the backend "cxx:17". Throws Error(unsupported), which names a node without a C++ form.
 UNROLL_API CxxSource cxx_source(const Plan& plan, const std::string& name, const std::string& title,
-                                bool separate_weights = false);
+                                bool separate_weights = false, const TensorMap& initial = {});
 
 }  // namespace unroll
