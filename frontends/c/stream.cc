@@ -53,8 +53,9 @@ void step(unroll_stream* handle, const T* x, std::size_t nx, float* y, std::size
   if constexpr (std::is_same_v<T, std::int32_t>) check_ids(stream, std::span(x, nx));
   const auto of = [&](auto values) { return std::to_string(values); };
   throw Error(ErrorKind::usage, "unroll_stream_step",
-              "a step reads " + of(stream.lanes() * stream.inputs()) + " values and writes " +
-                  of(stream.lanes() * stream.outputs()) + ", or " + of(stream.chunk()) + " times as many; got " +
+              "a step reads " + of(stream.lanes() * stream.inputs() * stream.block()) + " values and writes " +
+                  of(stream.lanes() * stream.outputs() * stream.rows()) + ", or " +
+                  of(stream.chunk() / stream.block()) + " times as many; got " +
                   of(nx) + " and " + of(ny) + ", or the kind of input is wrong or the device failed",
               std::string("Pass these sizes; the other kind of input is ") + other);
 }
@@ -83,8 +84,8 @@ int unroll_stream_sizes(unroll_stream* stream, size_t* inputs, size_t* outputs) 
     require(inputs, "inputs");
     require(outputs, "outputs");
     const auto s = streams().use(stream);
-    *inputs = s->stream.inputs();
-    *outputs = s->stream.outputs();
+    *inputs = s->stream.inputs() * s->stream.block();
+    *outputs = s->stream.outputs() * s->stream.rows();
   });
 }
 

@@ -112,7 +112,8 @@ UNROLL_C_API int unroll_predictor_free(unroll_predictor* predictor); /* NULL is 
 /* Options: lanes=1 (sequences that advance together), chunk=1 (a call runs one step or this many), weights=f32 (or
  * bf16, int8). A step of the cpu backend allocates no memory. */
 UNROLL_C_API int unroll_stream_new(unroll_model* model, const char* options, unroll_stream** stream);
-/* Values of one step of a lane: I, which is 1 for ids, and O. */
+/* Values of one step of a lane: I, which is 1 for ids, and O. A step of an imported graph with strides is a block of
+ * positions: all its values. */
 UNROLL_C_API int unroll_stream_sizes(unroll_stream* stream, size_t* inputs, size_t* outputs);
 /* x [T,B,I] -> y [T,B,O]; nx and ny count values. T is 1 or the chunk. */
 UNROLL_C_API int unroll_stream_step(unroll_stream* stream, const float* x, size_t nx, float* y, size_t ny);

@@ -32,6 +32,9 @@ nb::object OpenStream::step(const nb::object& x, const nb::object& out) {
     for (std::size_t k = 0; k + axes_of_input < array.ndim(); ++k)
       dims.push_back(static_cast<std::int64_t>(array.shape(k)));
     dims.push_back(outputs());
+    const std::int64_t block = parts_.stream.block(), rows = parts_.stream.rows();
+    if (block != rows || block > 1)  // of a graph: x [P, 1, inputs] gives y [R, 1, outputs]
+      dims = {static_cast<std::int64_t>(array.size()) / (inputs() * block) * rows, 1, outputs()};
     const Shape shape(dims);
     check_ids(array, parts_.stream.ids());
     std::optional<Dense<float>> given;
@@ -47,9 +50,9 @@ nb::object OpenStream::step(const nb::object& x, const nb::object& out) {
     }
     if (!done)
       throw Error(ErrorKind::shape, "Stream.step",
-                  "a step reads " + std::to_string(lanes() * inputs()) + " values and gives " +
-                      std::to_string(lanes() * outputs()) +
-                      (chunk() > 1 ? ", or " + std::to_string(chunk()) + " times as many" : "") + "; got " +
+                  "a step reads " + std::to_string(lanes() * inputs() * block) + " values and gives " +
+                      std::to_string(lanes() * outputs() * rows) +
+                      (chunk() > block ? ", or " + std::to_string(chunk() / block) + " times as many" : "") + "; got " +
                       std::to_string(array.size()) + " and room for " + std::to_string(y.size()),
                   "Pass x of shape [lanes, inputs], or [chunk, lanes, inputs]; ids without the last axis");
     if (out.is_none()) return array_of(std::move(made));
