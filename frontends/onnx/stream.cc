@@ -5,6 +5,7 @@
 #include <set>
 
 #include "frontends/onnx/import.h"
+#include "frontends/onnx/parameters.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
 #include "unroll/support/result.h"
@@ -38,15 +39,20 @@ std::shared_ptr<Graph> closed_graph(const Model& model, const FreeSizes& sizes, 
 }
 
 // A model that computes one step, as a loop over T steps. The first input that is no state has a value for each step.
-std::shared_ptr<const Graph> loop_of(const Graph& step, const std::map<std::string, std::string>& carried,
+// Parameters are constants outside of the loop.
+std::shared_ptr<const Graph> loop_of(const OpenGraph& open, const std::map<std::string, std::string>& carried,
                                      std::int64_t T) {
+  const Graph& step = *open.graph;
   auto graph = std::make_shared<Graph>();
-  std::vector<Value> states, sequences;
+  std::vector<Value> states, sequences, constants;
   std::vector<std::string> next;  // output names of the states, in the order of the states
   for (const NamedValue& input : step.inputs()) {
     const Type& type = step.type(input.value);
     const auto state = carried.find(input.name);
-    if (state == carried.end()) {
+    const auto parameter = open.parameters.find(input.name);
+    if (parameter != open.parameters.end()) {
+      constants.push_back(constant(*graph, parameter->second));
+    } else if (state == carried.end()) {
       sequences.push_back(graph->input(input.name, {type.dtype, type.shape.inserted(0, T)}));
     } else {
       states.push_back(filled(*graph, type, 0));
@@ -56,9 +62,11 @@ std::shared_ptr<const Graph> loop_of(const Graph& step, const std::map<std::stri
   std::vector<std::string> outputs;
   const auto body = [&](const StepValues& v) {
     std::vector<Value> inputs;
-    std::size_t n_states = 0, n_sequences = 0;
+    std::size_t n_states = 0, n_sequences = 0, n_constants = 0;
     for (const NamedValue& input : step.inputs())
-      inputs.push_back(carried.contains(input.name) ? v.states[n_states++] : v.sequences[n_sequences++]);
+      inputs.push_back(open.parameters.contains(input.name) ? v.constants[n_constants++]
+                       : carried.contains(input.name)       ? v.states[n_states++]
+                                                            : v.sequences[n_sequences++]);
     const std::vector<Value> results = inline_graph(inputs[0].graph(), step, inputs);
     StepResult result;
     result.states.resize(next.size());
@@ -70,7 +78,7 @@ std::shared_ptr<const Graph> loop_of(const Graph& step, const std::map<std::stri
     }
     return result;
   };
-  const ScanResult loop = scan(states, sequences, {}, body);
+  const ScanResult loop = scan(states, sequences, constants, body);
   for (std::size_t k = 0; k < outputs.size(); ++k) graph->output(outputs[k], loop.outputs[k]);
   return graph;
 }
@@ -216,9 +224,10 @@ class Search {
       const auto open = closed_graph(*model_, sizes, choices_.values);
       const std::map<std::string, std::string> carried = carried_states(*open, choices_.values);
       if (carried.empty()) return;
-      const auto step = closed_graph(*model_, sizes, values_of_step(carried));
-      found = ModelStream{[step, carried](std::int64_t T) { return loop_of(*step, carried, T); }, "", sizes,
-                          values_of_step(carried), carried};
+      const Values values = values_of_step(carried);
+      const OpenGraph step = with_parameters(*closed_graph(*model_, sizes, values), *model_);
+      found = ModelStream{[step, carried](std::int64_t T) { return loop_of(step, carried, T); }, "", sizes, values,
+                          carried};
     });
     if (!tried.ok()) reasons += std::string("\n  one step with states: ") + tried.error().what();
     return found;
