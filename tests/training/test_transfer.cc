@@ -102,6 +102,40 @@ TEST_CASE("characters of a language model keep their rows, in a tied output too"
   CHECK(to.at(to.elements() - 1) == from.at(from.elements() - 1));
 }
 
+TEST_CASE("tokens that cannot be matched by their text are refused, even if there are as many") {
+  LanguageModelOptions o;
+  o.model.hidden = 4;
+  o.steps = 5;
+  o.batch = o.evaluation_batch = 2;
+  std::string text;
+  for (int k = 0; k < 300; ++k) text += "abcab"[k % 5];
+  o.tokens = "bytes";
+  const auto bytes = make_language_model(o, text, "text");
+  o.tokens = "characters";
+  const auto characters = make_language_model(o, text, "text");
+  const TensorMap trained = parameters_of(characters);
+  const std::string refused =
+      refusal([&] { transfer_parameters(bytes->metadata(), 0, characters->metadata(), trained); });
+  CHECK(refused.find("different texts in 'vocabulary', which cannot be matched") != std::string::npos);
+}
+
+TEST_CASE("pieces of a bpe vocabulary keep their rows by their text") {
+  LanguageModelOptions o;
+  o.model.hidden = 4;
+  o.steps = 5;
+  o.batch = o.evaluation_batch = 2;
+  o.tokens = "bpe";
+  o.vocabulary = 258;
+  const auto make = [&](const char* word) {
+    std::string text;
+    for (int k = 0; k < 200; ++k) text += word;
+    return make_language_model(o, text, "text");
+  };
+  const auto old = make("abc "), task = make("xyz ");
+  const Transfer transfer = transfer_parameters(task->metadata(), 0, old->metadata(), parameters_of(old));
+  CHECK(row_of(transfer, "output.bias").kind == Transfer::Kind::rows);
+}
+
 TEST_CASE("parameters of another shape or name are new, others are left out, and nothing in common is refused") {
   const auto old = labeler({"a", "b", "c"}, 2, true), task = labeler({"a", "b", "c"}, 2, false);
   TensorMap trained = numbered(parameters_of(old));

@@ -38,7 +38,6 @@ class Emitter {
 
   const Flow& flow(const ValueId& id) const { return flows_[id.node].outputs[id.output]; }
   std::int64_t rows(const Flow& f) const { return block_ * f.up / f.down; }
-  void need(std::int32_t node);
   void emit(const Node& node, const NodeFlow& flow, std::vector<Part>& results);
   std::vector<Value> emit_in(Graph& graph, const Node& node, const NodeFlow& flow, std::span<const Part> operands,
                              const std::function<std::int64_t(const Flow&)>& positions);
@@ -276,19 +275,18 @@ void Emitter::emit_scan(const Node& node, const NodeFlow& flow, std::span<const 
   const OriginScope origin(*graph_, node.origin);
   for (int k = 0; k < layout.n_states; ++k) values[k] = add_state(before[k], [](Value state) { return state; });
   const std::size_t first_state = next_.size() - layout.n_states;
-  std::shared_ptr<const Graph> body = node.body;
   ScanParts parts(node, values);
   parts.attributes = at_steps(n);
   if (delay > 0) {
     // The order of a body's inputs is states, sequences, constants: the mask comes last as a sequence of its own.
     ScanBuilder builder(parts);
-    const std::vector<Value> inputs = builder.add_all(parts, *body);
+    const std::vector<Value> inputs = builder.add_all(parts, *node.body);
     const Value inside = builder.sequence(exists(sequence, delay, false));
-    std::vector<Value> next = inline_graph(builder.step(), *body, inputs);
+    std::vector<Value> next = inline_graph(builder.step(), *node.body, inputs);
     for (int k = 0; k < layout.n_states; ++k) next[k] = select(inside, next[k], inputs[k]);
     values = builder.emit(next);
   } else {
-    values = parts.emit(body);
+    values = parts.emit(node.body);
   }
   for (int k = 0; k < layout.n_states; ++k) next_[first_state + k] = values[k];
   for (std::size_t k = 0; k < values.size(); ++k)

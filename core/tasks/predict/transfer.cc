@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "core/data/text/entry_lines.h"
@@ -70,21 +68,34 @@ std::string shortened(const Metadata& metadata, const std::string& key) {
   return entry_lines(lines);
 }
 
-// For each parameter, the list that an axis follows; empty: none.
-std::map<std::string, std::vector<std::string>> listed_axes(const Metadata& metadata, const Specs& specs) {
+bool have_equal_lists(const Metadata& a, const Metadata& b, const std::string& key) {
+  return get_text(a, key) == get_text(b, key) && tokenizer_of(a, key) == tokenizer_of(b, key);
+}
+
+// For each parameter, the list that an axis follows, if the models have different ones; empty: none. Throws
+// Error(unsupported) if no axis is found for such a list: rows that are kept would stand for other texts.
+std::map<std::string, std::vector<std::string>> listed_axes(const Metadata& metadata, const Specs& specs,
+                                                            const Metadata& trained) {
   std::map<std::string, std::vector<std::string>> axes;
   for (const auto& [name, spec] : specs) axes[name].resize(static_cast<std::size_t>(spec.type.shape.rank()));
   for (const char* key : k_lists) {
-    if (!metadata.contains(key)) continue;
+    if (!metadata.contains(key) || !trained.contains(key) || have_equal_lists(metadata, trained, key)) continue;
     Metadata shorter = metadata;
     shorter[key] = shortened(metadata, key);
     const Result<Specs> other = attempt([&] { return specs_of(shorter); });
-    if (!other.ok()) continue;  // such as the merges of bpe
-    for (const auto& [name, spec] : *other) {
+    bool found = false;
+    for (const auto& [name, spec] : other.ok() ? *other : Specs()) {
       const Shape& longer = specs.at(name).type.shape;
-      for (int axis = 0; axis < longer.rank(); ++axis)
-        if (spec.type.shape[axis] == longer[axis] - 1) axes[name][axis] = key;
+      for (int axis = 0; axis < longer.rank(); ++axis) {
+        if (spec.type.shape[axis] != longer[axis] - 1) continue;
+        axes[name][axis] = key;
+        found = true;
+      }
     }
+    if (!found)
+      throw Error(ErrorKind::unsupported, "transfer_parameters",
+                  std::string("the models have different texts in '") + key + "', which cannot be matched",
+                  "Use the tokenizer of the trained model, or train without it");
   }
   return axes;
 }
@@ -120,7 +131,7 @@ class Copying {
     std::string note;
     for (int axis = 0; axis < shape.rank(); ++axis) {
       const std::string& key = axes[axis];
-      if (key.empty() || !trained_model_.contains(key)) {
+      if (key.empty()) {
         if (from[axis] != shape[axis]) return {name, Transfer::Kind::fresh, shapes};
         maps.emplace_back();
         continue;
@@ -163,7 +174,7 @@ Transfer transfer_parameters(const Metadata& model, std::uint64_t seed, const Me
   std::vector<ParameterSpec> list;
   for (const auto& [name, spec] : specs) list.push_back(spec);
   Transfer transfer{initialize(list, seed), {}};
-  const auto axes = listed_axes(model, specs);
+  const auto axes = listed_axes(model, specs, trained_model);
   Copying copying(model, trained_model);
   for (auto& [name, tensor] : transfer.parameters) {
     const auto at = trained.find(name);

@@ -81,7 +81,8 @@ GraphImport import_onnx_graph(const std::string& file, const OnnxStreamArguments
   const auto model = std::make_shared<const onnx::Model>(onnx::load_model_file(file));
   const onnx::StreamChoices choices = stream_choices(options);
   const onnx::ModelStream found = onnx::sequence_of(model, choices);
-  const onnx::OpenGraph one = onnx::with_parameters(*found.whole(k_steps), *model);
+  const auto closed = found.whole(k_steps);
+  const onnx::OpenGraph one = onnx::with_parameters(*closed, *model);
   const onnx::OpenGraph two = onnx::with_parameters(*found.whole(2 * k_steps), *model);
   GraphImport ours;
   ours.parameters = one.parameters;
@@ -91,11 +92,11 @@ GraphImport import_onnx_graph(const std::string& file, const OnnxStreamArguments
       throw Error(ErrorKind::unsupported, file, fmt::format("the constant '{}' depends on the number of steps", name),
                   fmt::format("`unroll run {}` runs the model without importing it", shell_word(file)));
   }
-  if (found.whole(k_steps)->inputs().size() != 1)
+  if (closed->inputs().size() != 1)
     throw Error(ErrorKind::unsupported, file, "the model has several inputs that depend on the number of steps",
                 fmt::format("`unroll run {}` runs the model without importing it", shell_word(file)));
   ours.metadata = graph_metadata({print_for_lengths(*one.graph, k_steps, *two.graph, 2 * k_steps),
-                                  found.whole(k_steps)->inputs()[0].name, options.output, options.delay});
+                                  closed->inputs()[0].name, options.output, options.delay});
   report.add("nodes", one.graph->nodes().size()).add("parameters", ours.parameters.size());
   add_decisions(found, report);
   report.add("stream", stream_text(ours)).add("check", compared(file, found, ours));
