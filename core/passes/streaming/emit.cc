@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <functional>
 
 #include "core/ir/ops/scan_parts.h"
 #include "core/passes/rewrite.h"
@@ -119,6 +119,14 @@ Value Emitter::with_past(const Part& part, int axis, std::int64_t positions) {
     return slice(all, axis, all.shape()[axis] - positions, positions);
   });
   return all;
+}
+
+Value moved_axis(Value x, int from, int to) {
+  Ints order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (axis != from) order.push_back(axis);
+  order.insert(order.begin() + to, from);
+  return from == to ? x : transpose(x, order);
 }
 
 // Splits an axis into (outer, positions), or joins them.
@@ -296,12 +304,8 @@ void Emitter::emit_scan(const Node& node, const NodeFlow& flow, std::span<const 
 void Emitter::emit(const Node& node, const NodeFlow& flow, std::vector<Part>& results) {
   if (node.op == Op::input) {
     const Flow& x = flow.outputs[0];
-    Shape shape = node.outputs[0].shape.removed(x.axis).inserted(0, block_);
-    Ints permutation(shape.rank());
-    std::iota(permutation.begin(), permutation.end(), 0);
-    std::rotate(permutation.begin(), permutation.begin() + 1, permutation.begin() + x.axis + 1);
-    const Value value = graph_->input("x", {node.outputs[0].dtype, shape});
-    results = {{x.axis == 0 ? value : transpose(value, permutation), {}, 0}};
+    const Shape shape = node.outputs[0].shape.removed(x.axis).inserted(0, block_);
+    results = {{moved_axis(graph_->input("x", {node.outputs[0].dtype, shape}), 0, x.axis), {}, 0}};
     stream_.input = node.attributes.get<std::string>("name");
     return;
   }
@@ -356,10 +360,7 @@ BlockStream Emitter::run(const NamedValue& output) {
   }
   const Flow& f = flow(output.value);
   Part y = delayed(parts_[output.value.node][output.value.output], f, std::max<std::int64_t>(f.delay, 0));
-  Ints permutation(y.block.rank());
-  std::iota(permutation.begin(), permutation.end(), 0);
-  std::rotate(permutation.begin(), permutation.begin() + f.axis, permutation.begin() + f.axis + 1);
-  graph_->output("y", f.axis == 0 ? y.block : transpose(y.block, permutation));
+  graph_->output("y", moved_axis(y.block, f.axis, 0));
   for (std::size_t k = 0; k < next_.size(); ++k) graph_->output(state_name(k), next_[k]);
   stream_.graph = graph_;
   stream_.initial = initial_;
