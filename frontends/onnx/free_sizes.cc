@@ -2,7 +2,6 @@
 #include "frontends/onnx/free_sizes.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 
 #include "frontends/onnx/import.h"
@@ -78,8 +77,9 @@ std::map<std::string, Type> input_types(const Model& model, const FreeSizes& siz
 
 FreeSizes sizes_of_parameters(const Model& model, const FreeSizes& sizes, const TensorMap& known) {
   if (can_import(model, sizes, known)) return {};
-  const std::vector<FreeDimension> dimensions = free_dimensions(model);
-  for (const FreeDimension& d : std::views::reverse(dimensions)) {  // features are last in most files
+  std::vector<FreeDimension> dimensions = free_dimensions(model);
+  std::ranges::reverse(dimensions);  // features are last in most files
+  for (const FreeDimension& d : dimensions) {
     std::vector<std::int64_t> fitting;
     for (const std::int64_t size : parameter_sizes(model)) {
       FreeSizes tried = sizes;
