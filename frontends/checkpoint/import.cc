@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/checkpoint/import.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "core/support/text/in_quotes.h"
@@ -34,6 +36,56 @@ std::vector<std::string> prefixes_of(const Checkpoint& checkpoint) {
   return {prefixes.begin(), prefixes.end()};
 }
 
+// Dicts and wrappers around a model in files of training programs, with their dot. Other parts of such a file are
+// optimizer_states, optimizer, scheduler, callbacks and so on.
+constexpr std::string_view k_wrappers[] = {"state_dict.", "model_state_dict.", "model_state.", "model.",
+                                           "module.",     "network.",          "net.",         "_orig_mod."};
+constexpr std::string_view k_beside[] = {"optim", "sched", "lr_", "callbacks", "loops", "scaler", "ema", "loss"};
+
+// Returns a wrapper around all tensors behind `prefix`; or around those that do not belong to the training, at the top.
+std::string_view wrapper_behind(const Checkpoint& checkpoint, const std::string& prefix) {
+  const auto is_beside = [&](std::string_view name) {
+    return prefix.empty() && std::ranges::any_of(k_beside, [&](auto word) { return name.starts_with(word); });
+  };
+  for (const std::string_view wrapper : k_wrappers) {
+    bool is_used = false, is_around = true;
+    for (const NamedTensor& each : checkpoint.tensors) {
+      if (!each.name.starts_with(prefix)) continue;
+      const std::string_view rest = std::string_view(each.name).substr(prefix.size());
+      is_used |= rest.starts_with(wrapper);
+      is_around &= rest.starts_with(wrapper) || is_beside(rest);
+    }
+    if (is_used && is_around) return wrapper;
+  }
+  return "";
+}
+
+std::string prefix_of(const Checkpoint& checkpoint) {
+  std::string prefix;
+  for (std::string_view next; !(next = wrapper_behind(checkpoint, prefix)).empty();) prefix += next;
+  return prefix;
+}
+
+void rename(Checkpoint& checkpoint, const std::vector<std::string>& renames, const std::string& file) {
+  for (const std::string& each : renames) {
+    const std::size_t equals = each.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw Error(ErrorKind::usage, "import", "--rename " + in_quotes(each) + " is not FROM=TO");
+    const std::string from = each.substr(0, equals), to = each.substr(equals + 1);
+    bool is_used = false;
+    for (NamedTensor& tensor : checkpoint.tensors)
+      for (std::size_t at = 0; (at = tensor.name.find(from, at)) != std::string::npos; at += to.size()) {
+        tensor.name.replace(at, from.size(), to);
+        is_used = true;
+      }
+    if (!is_used) throw Error(ErrorKind::input_file, file, "no tensor's name has the text " + in_quotes(from));
+  }
+  std::set<std::string_view> names;
+  for (const NamedTensor& tensor : checkpoint.tensors)
+    if (!names.insert(tensor.name).second)
+      throw Error(ErrorKind::usage, "import", "--rename gives two tensors the name " + in_quotes(tensor.name));
+}
+
 std::vector<ParameterSpec> parameters_of(const Sequential& model) {
   const Inference inference = task_inference(sequential_metadata(model));
   Graph graph;
@@ -60,8 +112,10 @@ std::vector<const NamedTensor*> behind_prefix(const Checkpoint& checkpoint, cons
 }  // namespace
 
 ImportedModel import_model(Checkpoint checkpoint, const ImportOptions& options, const std::string& file) {
-  const auto tensors = behind_prefix(checkpoint, options.prefix, file);
-  const std::vector<Module> modules = find_modules(tensors, options.prefix, options.nonlinearity, file);
+  rename(checkpoint, options.renames, file);
+  const std::string prefix = options.prefix.empty() ? prefix_of(checkpoint) : options.prefix;
+  const auto tensors = behind_prefix(checkpoint, prefix, file);
+  const std::vector<Module> modules = find_modules(tensors, prefix, options.nonlinearity, file);
   const std::string parts = list_of(prefixes_of(checkpoint));
   const std::string choose = parts.empty() ? "" : "Read a part of the file with --prefix: " + parts;
   if (modules.empty())
@@ -77,7 +131,7 @@ ImportedModel import_model(Checkpoint checkpoint, const ImportOptions& options, 
   for (const ParameterSpec& spec : parameters_of(imported.model)) {
     const auto found = by_name.find(spec.name);
     if (found == by_name.end()) {
-      missing.push_back(options.prefix + spec.name + " " + spec.type.text());
+      missing.push_back(prefix + spec.name + " " + spec.type.text());
       continue;
     }
     const NamedTensor& given = *found->second;
@@ -95,7 +149,7 @@ ImportedModel import_model(Checkpoint checkpoint, const ImportOptions& options, 
   for (const NamedTensor& each : checkpoint.tensors) {
     if (used.contains(&each)) continue;
     imported.unused.push_back({each.name, "", each.stored});
-    if (each.name.starts_with(options.prefix)) unused.push_back(each.name + " " + each.stored);
+    if (each.name.starts_with(prefix)) unused.push_back(each.name + " " + each.stored);
   }
   if (!missing.empty())
     throw Error(ErrorKind::input_file, file, "these parameters are missing: " + list_of(missing),

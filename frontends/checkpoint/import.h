@@ -5,13 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "frontends/checkpoint/checkpoint.h"
+#include "frontends/checkpoint/read/checkpoint.h"
 #include "unroll/tasks/sequential.h"
 
 namespace unroll::checkpoint {
 
 struct ImportOptions {
-  std::string prefix;               // of the tensors to read; others are unused
+  // Of the tensors to read; others are unused. Empty: behind the dicts and wrappers that training programs put around a
+  // model, such as state_dict, model and module.
+  std::string prefix;
+  std::vector<std::string> renames;  // "FROM=TO": each FROM in a name becomes TO, in this order, before the prefix
   std::vector<std::string> layers;  // see modules.h
   std::string nonlinearity = "tanh";  // of nn.RNN, which does not store it
   bool ignore_unused = false;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/checkpoint/checkpoint.h"
+#include "frontends/checkpoint/read/checkpoint.h"
 #include "unroll/tasks/sequential.h"
 
 namespace unroll::checkpoint {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/checkpoint/checkpoint.h"
+#include "frontends/checkpoint/read/checkpoint.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/support/error.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "frontends/checkpoint/checkpoint.h"
-#include "frontends/checkpoint/pickle.h"
+#include "frontends/checkpoint/read/checkpoint.h"
+#include "frontends/checkpoint/read/pickle.h"
 #include "tests/fuzz/target.h"
 #include "unroll/support/error.h"
 

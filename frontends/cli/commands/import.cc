@@ -10,12 +10,15 @@ namespace {
 
 void add_options(CLI::App& app, ImportArguments& o) {
   add_operand(app, "file", o.file,
-              "PyTorch checkpoint (torch.save of a state dict, or safetensors), or ONNX model FILE.onnx.");
+              "PyTorch checkpoint (torch.save or safetensors), arrays of NumPy (.npz), or ONNX model FILE.onnx.");
   group(app, "Model in a checkpoint");
   add_texts(app, "--layers", o.names.layers, "NAME,...",
             "Layers in their order: names of modules, and tanh, relu, sigmoid, softmax, log_softmax, last, final, mean "
             "or max. NAME=embedding or NAME=linear says what a matrix is.", "by the widths of the layers");
-  add_text(app, "--prefix", o.names.prefix, "TEXT", "Read the tensors whose names begin so: model.", "all tensors");
+  add_text(app, "--prefix", o.names.prefix, "TEXT", "Read the tensors whose names begin so: model.",
+           "behind state_dict., model. and such");
+  add_texts(app, "--rename", o.names.renames, "FROM=TO,...",
+            "Replace texts in the names of tensors, before --prefix: enc_w_=encoder.weight_", "names of the file");
   add_choice(app, "--nonlinearity", o.names.nonlinearity, "Nonlinearity of nn.RNN.", {"tanh", "relu"});
   add_flag(app, "--ignore-unused", o.names.ignore_unused, "Leave out tensors that belong to no layer.");
   add_onnx_stream(app, o);

@@ -106,6 +106,7 @@ void refuse_options_of_checkpoints(const ImportArguments& o) {
   const checkpoint::ImportOptions plain;
   const std::pair<const char*, bool> given[] = {{"--layers", !o.names.layers.empty()},
                                                 {"--prefix", !o.names.prefix.empty()},
+                                                {"--rename", !o.names.renames.empty()},
                                                 {"--nonlinearity", o.names.nonlinearity != plain.nonlinearity},
                                                 {"--ignore-unused", o.names.ignore_unused},
                                                 {"--batch-first", o.batch_first}};
@@ -139,13 +140,17 @@ Report import_graph(const ImportArguments& o, const std::string& reason) {
   return report;
 }
 
+ImportedModel import_checkpoint(const ImportArguments& o, Report& report) {
+  checkpoint::Checkpoint file = checkpoint::load_checkpoint(o.file);
+  if (!file.skipped.empty()) report.add("not_read", file.skipped);
+  return checkpoint::import_model(std::move(file), o.names, o.file);
+}
+
 // A model of layers, from a checkpoint or, if given, an ONNX model.
 Report import_layers(const ImportArguments& o, const std::optional<OnnxImport>& onnx) {
   Report report;
   report.add("file", o.file).add("out", o.out);
-  ImportedModel imported =
-      onnx ? onnx->imported
-              : checkpoint::import_model(checkpoint::load_checkpoint(o.file), o.names, o.file);
+  ImportedModel imported = onnx ? onnx->imported : import_checkpoint(o, report);
   if (!first_recurrent(imported.model))
     throw Error(ErrorKind::input_file, o.file, "the model has no recurrent layer",
                 "Import a model with nn.RNN, nn.GRU or nn.LSTM");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/checkpoint/pickle_machine.h"
+#include "frontends/checkpoint/read/pickle_machine.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/support/text/in_quotes.h"
-#include "frontends/checkpoint/budgets.h"
+#include "frontends/checkpoint/read/budgets.h"
 #include "unroll/support/error.h"
 #include "unroll/support/types.h"
 
@@ -22,29 +22,6 @@ constexpr std::string_view k_save_again =
 
 }  // namespace
 
-// Globals by name: a storage has a type; a function is called by REDUCE.
-struct PickleMachine::Global {
-  std::string_view module, name;
-  bool is_storage;
-  Stored type;
-  void (PickleMachine::*call)(const std::vector<ValueIndex>& arguments);
-};
-const PickleMachine::Global PickleMachine::k_globals[] = {
-    {"collections", "OrderedDict", false, {}, &PickleMachine::ordered_dict},
-    {"torch._utils", "_rebuild_tensor_v2", false, {}, &PickleMachine::tensor},
-    {"torch._utils", "_rebuild_parameter", false, {}, &PickleMachine::parameter},
-    {"torch", "FloatStorage", true, Stored::f32, &PickleMachine::not_called},
-    {"torch", "DoubleStorage", true, Stored::f64, &PickleMachine::not_called},
-    {"torch", "HalfStorage", true, Stored::f16, &PickleMachine::not_called},
-    {"torch", "BFloat16Storage", true, Stored::bf16, &PickleMachine::not_called},
-    {"torch", "LongStorage", true, Stored::i64, &PickleMachine::not_called},
-    {"torch", "IntStorage", true, Stored::i32, &PickleMachine::not_called},
-    {"torch", "ShortStorage", true, Stored::i16, &PickleMachine::not_called},
-    {"torch", "CharStorage", true, Stored::i8, &PickleMachine::not_called},
-    {"torch", "ByteStorage", true, Stored::u8, &PickleMachine::not_called},
-    {"torch", "BoolStorage", true, Stored::b8, &PickleMachine::not_called},
-};
-
 struct PickleMachine::Opcode {
   unsigned char code;
   void (*run)(PickleMachine& m);
@@ -53,20 +30,32 @@ struct PickleMachine::Opcode {
 const PickleMachine::Opcode PickleMachine::k_opcodes[] = {
     {0x80, [](PickleMachine& m) {  // PROTO
        const std::uint64_t protocol = m.number(1);
-       if (protocol < 2 || protocol > 3)
-         m.refuse("the pickle has protocol " + std::to_string(protocol) + "; 2 and 3 are read",
+       if (protocol < 2 || protocol > 5)
+         m.refuse("the pickle has protocol " + std::to_string(protocol) + "; 2 to 5 are read",
                   "Save it with torch.save and its default pickle_protocol");
      }},
     {'(', [](PickleMachine& m) { m.marks_.push_back(m.stack_.size()); }},                        // MARK
-    {'c', [](PickleMachine& m) { m.global(); }},                                                 // GLOBAL
+    {0x95, [](PickleMachine& m) { m.number(8); }},                                          // FRAME
+    {'c', [](PickleMachine& m) {                                                                 // GLOBAL
+       const std::string_view module = m.line(), name = m.line();
+       m.global(module, name);
+     }},
+    {0x93, [](PickleMachine& m) {  // STACK_GLOBAL
+       const ValueIndex name = m.pop(), module = m.pop();
+       m.global(m.of_kind(module, Kind::text, "a module").text, m.of_kind(name, Kind::text, "a name").text);
+     }},
+    {0x94, [](PickleMachine& m) { m.remember(m.memo_.size()); }},                                // MEMOIZE
     {'q', [](PickleMachine& m) { m.remember(m.number(1)); }},                                    // BINPUT
     {'r', [](PickleMachine& m) { m.remember(m.number(4)); }},                                    // LONG_BINPUT
     {'h', [](PickleMachine& m) { m.recall(m.number(1)); }},                                      // BINGET
     {'j', [](PickleMachine& m) { m.recall(m.number(4)); }},                                      // LONG_BINGET
     {')', [](PickleMachine& m) { m.push_sequence({}); }},                                        // EMPTY_TUPLE
     {']', [](PickleMachine& m) { m.push_sequence({}); }},                                        // EMPTY_LIST
+    {0x8f, [](PickleMachine& m) { m.push_sequence({}); }},                                       // EMPTY_SET
     {'}', [](PickleMachine& m) { m.push({.kind = Kind::dict}); }},                               // EMPTY_DICT
     {'t', [](PickleMachine& m) { m.push_sequence(m.pop_to_mark()); }},                           // TUPLE
+    {'l', [](PickleMachine& m) { m.push_sequence(m.pop_to_mark()); }},                           // LIST
+    {0x91, [](PickleMachine& m) { m.push_sequence(m.pop_to_mark()); }},                          // FROZENSET
     {0x85, [](PickleMachine& m) { m.push_sequence({m.pop()}); }},                                // TUPLE1
     {0x86, [](PickleMachine& m) {                                                                // TUPLE2
        const ValueIndex b = m.pop(), a = m.pop();
@@ -78,15 +67,21 @@ const PickleMachine::Opcode PickleMachine::k_opcodes[] = {
      }},
     {'a', [](PickleMachine& m) { m.append({m.pop()}); }},        // APPEND
     {'e', [](PickleMachine& m) { m.append(m.pop_to_mark()); }},  // APPENDS
+    {0x90, [](PickleMachine& m) { m.append(m.pop_to_mark()); }},  // ADDITEMS
     {'s', [](PickleMachine& m) {                                 // SETITEM
        const ValueIndex value = m.pop(), key = m.pop();
        m.set_items({key, value});
      }},
     {'u', [](PickleMachine& m) { m.set_items(m.pop_to_mark()); }},  // SETITEMS
-    {'X', [](PickleMachine& m) {                                    // BINUNICODE
-       const auto bytes = m.take(m.number(4));
-       m.push({.kind = Kind::text, .text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
-     }},
+    {'X', [](PickleMachine& m) { m.push_text(m.number(4)); }},   // BINUNICODE
+    {0x8c, [](PickleMachine& m) { m.push_text(m.number(1)); }},  // SHORT_BINUNICODE
+    {0x8d, [](PickleMachine& m) { m.push_text(m.number(8)); }},  // BINUNICODE8
+    {'U', [](PickleMachine& m) { m.push_text(m.number(1)); }},   // SHORT_BINSTRING
+    {'T', [](PickleMachine& m) { m.push_text(m.number(4)); }},   // BINSTRING
+    {'C', [](PickleMachine& m) { m.push_text(m.number(1)); }},   // SHORT_BINBYTES
+    {'B', [](PickleMachine& m) { m.push_text(m.number(4)); }},   // BINBYTES
+    {0x8e, [](PickleMachine& m) { m.push_text(m.number(8)); }},  // BINBYTES8
+    {0x96, [](PickleMachine& m) { m.push_text(m.number(8)); }},  // BYTEARRAY8
     {'J', [](PickleMachine& m) {  // BININT
        m.push({.kind = Kind::integer, .integer = static_cast<std::int32_t>(m.number(4))});
      }},
@@ -96,17 +91,36 @@ const PickleMachine::Opcode PickleMachine::k_opcodes[] = {
     {'M', [](PickleMachine& m) {  // BININT2
        m.push({.kind = Kind::integer, .integer = static_cast<std::int64_t>(m.number(2))});
      }},
-    {0x8a, [](PickleMachine& m) { m.long_integer(); }},  // LONG1
+    {0x8a, [](PickleMachine& m) { m.long_integer(m.number(1)); }},  // LONG1
+    {0x8b, [](PickleMachine& m) { m.long_integer(m.number(4)); }},  // LONG4
     {'G', [](PickleMachine& m) {                         // BINFLOAT
        m.take(8);
        m.push({});
      }},
     {'N', [](PickleMachine& m) { m.push({}); }},   // NONE
-    {0x88, [](PickleMachine& m) { m.push({}); }},  // NEWTRUE
+    {0x88, [](PickleMachine& m) { m.push({.integer = 1}); }},  // NEWTRUE
     {0x89, [](PickleMachine& m) { m.push({}); }},  // NEWFALSE
     {'Q', [](PickleMachine& m) { m.persistent_id(); }},  // BINPERSID
     {'R', [](PickleMachine& m) { m.reduce(); }},         // REDUCE
     {'b', [](PickleMachine& m) { m.build(); }},          // BUILD
+    {0x81, [](PickleMachine& m) {                        // NEWOBJ
+       m.pop();
+       m.pop();
+       m.push({.kind = Kind::object});
+     }},
+    {0x92, [](PickleMachine& m) {  // NEWOBJ_EX
+       m.pop();
+       m.pop();
+       m.pop();
+       m.push({.kind = Kind::object});
+     }},
+    {'0', [](PickleMachine& m) { m.pop(); }},          // POP
+    {'1', [](PickleMachine& m) { m.pop_to_mark(); }},  // POP_MARK
+    {'2', [](PickleMachine& m) {                       // DUP
+       const ValueIndex top = m.pop();
+       m.stack_.push_back(top);
+       m.again(top);
+     }},
 };
 
 PickleMachine::PickleMachine(std::span<const std::byte> pickle, const std::string& file)
@@ -175,6 +189,11 @@ std::vector<ValueIndex> PickleMachine::pop_to_mark() {
   return items;
 }
 
+void PickleMachine::push_text(std::uint64_t n_bytes) {
+  const auto bytes = take(n_bytes);
+  push({.kind = Kind::text, .text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
+}
+
 void PickleMachine::push_sequence(std::vector<ValueIndex> items) {
   push({.kind = Kind::sequence, .items = std::move(items)});
 }
@@ -189,8 +208,12 @@ void PickleMachine::remember(std::uint64_t place) {
 void PickleMachine::recall(std::uint64_t place) {
   const auto found = memo_.find(place);
   if (found == memo_.end()) refuse("the pickle is damaged: it reads a value that it has not stored");
+  again(found->second);
+}
+
+void PickleMachine::again(ValueIndex value) {
   if (stack_.size() >= k_max_values) refuse("the stack of the pickle has too many values");
-  stack_.push_back(found->second);
+  stack_.push_back(value);
 }
 
 const PickleValue& PickleMachine::of_kind(ValueIndex index, Kind kind, const char* what) const {
@@ -198,9 +221,11 @@ const PickleValue& PickleMachine::of_kind(ValueIndex index, Kind kind, const cha
   return values_[index];
 }
 
+// Objects may be subclasses of list or dict. What an unknown function made of its arguments is left out.
 void PickleMachine::append(std::vector<ValueIndex> items) {
   const ValueIndex list = pop();
   stack_.push_back(list);
+  if (values_[list].kind == Kind::object) return;
   of_kind(list, Kind::sequence, "a list");
   auto& to = values_[list].items;
   to.insert(to.end(), items.begin(), items.end());
@@ -210,7 +235,7 @@ void PickleMachine::set_items(std::vector<ValueIndex> items) {
   if (items.size() % 2 != 0) refuse("the pickle is damaged: a key has no value");
   const ValueIndex dict = pop();
   stack_.push_back(dict);
-  of_kind(dict, Kind::dict, "a dict");
+  if (values_[dict].kind != Kind::object) of_kind(dict, Kind::dict, "a dict");
   auto& to = values_[dict].items;
   to.insert(to.end(), items.begin(), items.end());
 }
@@ -222,90 +247,13 @@ const std::vector<ValueIndex>& PickleMachine::count_items(const std::vector<Valu
   return items;
 }
 
-void PickleMachine::global() {
-  const std::string_view module = line(), name = line();
-  const auto* found = std::find_if(std::begin(k_globals), std::end(k_globals),
-                                   [&](const Global& g) { return g.module == module && g.name == name; });
-  if (found == std::end(k_globals))
-    refuse("the pickle uses " + in_quotes(std::string(module) + "." + std::string(name)) +
-           "; only tensors in dicts are read, and nothing is executed");
-  push({.kind = Kind::global, .integer = found - std::begin(k_globals)});
-}
-
-// ('storage', storage class, key, device, elements)
-void PickleMachine::persistent_id() {
-  const PickleValue& id = of_kind(pop(), Kind::sequence, "a persistent id");
-  if (id.items.size() != 5) refuse("the pickle has a persistent id that is no storage");
-  const std::vector<ValueIndex> items = id.items;
-  if (of_kind(items[0], Kind::text, "a persistent id").text != "storage")
-    refuse("the pickle has a persistent id that is no storage");
-  const Global& global = k_globals[of_kind(items[1], Kind::global, "a storage").integer];
-  if (!global.is_storage) refuse("the pickle is damaged: a storage has another type");
-  TensorView view{.type = global.type,
-                  .key = std::string(of_kind(items[2], Kind::text, "the key of a storage").text),
-                  .count = integer_of(items[4], "the size of a storage"),
-                  .sizes = {},
-                  .strides = {}};
-  if (view.count < 0) refuse("the pickle is damaged: a storage has " + std::to_string(view.count) + " elements");
-  views_.push_back(std::move(view));
-  push({.kind = Kind::storage, .integer = static_cast<std::int64_t>(views_.size() - 1)});
-}
-
-void PickleMachine::reduce() {
-  const PickleValue& tuple = of_kind(pop(), Kind::sequence, "the arguments of a call");
-  constexpr std::size_t k_most = 7;
-  if (tuple.items.size() > k_most) refuse("the pickle is damaged: a call has too many arguments");
-  const std::vector<ValueIndex> arguments = tuple.items;
-  const Global& global = k_globals[of_kind(pop(), Kind::global, "what is called").integer];
-  (this->*global.call)(arguments);
-}
-
-void PickleMachine::not_called(const std::vector<ValueIndex>&) { refuse("the pickle is damaged: it calls a storage"); }
-
-// OrderedDict(), or OrderedDict([(key, value), ...])
-void PickleMachine::ordered_dict(const std::vector<ValueIndex>& arguments) {
-  PickleValue dict{.kind = Kind::dict};
-  if (arguments.size() > 1) refuse("the pickle is damaged: an OrderedDict has several arguments");
-  if (!arguments.empty())
-    for (const ValueIndex pair : count_items(of_kind(arguments[0], Kind::sequence, "an OrderedDict").items)) {
-      const auto& items = of_kind(pair, Kind::sequence, "an item of an OrderedDict").items;
-      if (items.size() != 2) refuse("the pickle is damaged: an item of an OrderedDict is no pair");
-      dict.items.insert(dict.items.end(), items.begin(), items.end());
-    }
-  push(std::move(dict));
-}
-
-// (storage, offset, sizes, strides, requires_grad, hooks[, metadata])
-void PickleMachine::tensor(const std::vector<ValueIndex>& arguments) {
-  if (arguments.size() < 6 || arguments.size() > 7) refuse("the pickle is damaged: a tensor has other arguments");
-  TensorView view = views_[of_kind(arguments[0], Kind::storage, "a storage").integer];
-  view.offset = integer_of(arguments[1], "the offset of a tensor");
-  view.sizes = integers_of(arguments[2], "the size of a tensor");
-  view.strides = integers_of(arguments[3], "the strides of a tensor");
-  if (arguments.size() == 7 && !values_[arguments[6]].items.empty())
-    refuse("a tensor is conjugate or negated", "Save it with .clone() or .resolve_neg()");
-  views_.push_back(std::move(view));
-  push({.kind = Kind::tensor, .integer = static_cast<std::int64_t>(views_.size() - 1)});
-}
-
-// (tensor, requires_grad, hooks)
-void PickleMachine::parameter(const std::vector<ValueIndex>& arguments) {
-  if (arguments.size() != 3) refuse("the pickle is damaged: a parameter has other arguments");
-  of_kind(arguments[0], Kind::tensor, "a parameter");
-  stack_.push_back(arguments[0]);
-}
-
-// A state dict has an attribute _metadata with the versions of its modules. It is ignored.
-void PickleMachine::build() {
-  of_kind(pop(), Kind::dict, "the attributes of an object");
-  const ValueIndex object = pop();
-  stack_.push_back(object);
-  of_kind(object, Kind::dict, "an object with attributes");
-}
-
-void PickleMachine::long_integer() {
-  const std::uint64_t bytes = number(1);
-  if (bytes > 8) refuse("the pickle has an integer of " + std::to_string(bytes) + " bytes");
+// Larger integers are no sizes: seeds, identifiers.
+void PickleMachine::long_integer(std::uint64_t bytes) {
+  if (bytes > 8) {
+    take(bytes);
+    push({});
+    return;
+  }
   std::uint64_t value = number(static_cast<int>(bytes));
   if (bytes > 0 && bytes < 8 && value >> (8 * bytes - 1) & 1) value |= ~std::uint64_t{0} << (8 * bytes);
   push({.kind = Kind::integer, .integer = static_cast<std::int64_t>(value)});

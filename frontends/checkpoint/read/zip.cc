@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/checkpoint/zip.h"
+#include "frontends/checkpoint/read/zip.h"
 
 #include <zlib.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "frontends/checkpoint/budgets.h"
+#include "frontends/checkpoint/read/budgets.h"
 #include "unroll/support/error.h"
 
 namespace unroll::checkpoint {

@@ -14,7 +14,8 @@ inline constexpr std::uint64_t k_max_deflate_ratio = 1032;  // of deflate (zlib.
 
 inline constexpr std::size_t k_max_pickle_bytes = std::size_t{64} << 20;
 inline constexpr std::size_t k_max_values = 4'000'000;  // numbers, texts, tuples, ... of a pickle
-inline constexpr int k_max_depth = 16;                  // dicts within dicts
+inline constexpr int k_max_depth = 100;                 // dicts and objects within each other
+inline constexpr std::size_t k_max_skipped = 1000;      // names of classes that are left out
 inline constexpr std::size_t k_max_tensors = 100'000;
 // Tensors may share storages. All tensors together are at most this many times as large as the storages in the file.
 inline constexpr std::uint64_t k_max_sharing = 16;
