@@ -29,7 +29,7 @@ def call_name(call):
 
 
 class Equations:
-    """The step of a cell: (x [B,I], states [B,H], parameters by name) -> (next states, output [B,P])."""
+    """The step of a cell: (inputs [B,I], states [B,H], parameters by name) -> (next states, output [B,P])."""
 
     def __init__(self, cell, hidden, training):
         self.states, self.hidden, self.training = cell["states"], hidden, training
@@ -53,7 +53,9 @@ class Equations:
             return ["weight", "bias"]
         return [f"weight_{i}" for i in range(len(call.args))] + ["bias"] * (call_name(call) == "affine")
 
-    def __call__(self, x, states, parameters):
+    def __call__(self, inputs, states, parameters):
+        """`inputs`: x of this step, after those of the steps before."""
+        x = inputs[-1]
         names = {"v_x": x, "v_hidden": self.hidden, "v_input": x.shape[1]}
         names.update({f"v_{name}": state for name, state in zip(self.states, states)})
 
@@ -76,6 +78,9 @@ class Equations:
                 return torch.softmax(values[0], -1)
             if name == "concat":
                 return torch.cat([rows(value) for value in values], 1)
+            if name == "window":
+                last = inputs[-int(values[1]):]
+                return torch.cat([torch.zeros_like(x)] * (int(values[1]) - len(last)) + last, 1)
             if name == "slice":
                 start, size = int(values[1]), int(values[2])
                 return values[0][..., start:start + size]
@@ -128,9 +133,10 @@ class TextLayers(nn.Module):
         parameters = {name: self.values[self.key(name + suffix)] for name in self.equations.parameters}
         states = [x.new_zeros(x.shape[1], self.equations.hidden) for _ in self.equations.states]
         steps = range(x.shape[0])
-        y = [None] * len(steps)
+        y, inputs = [None] * len(steps), []
         for t in reversed(steps) if suffix.endswith("_reverse") else steps:
-            states, y[t] = self.equations(x[t], states, parameters)
+            inputs.append(x[t])
+            states, y[t] = self.equations(inputs, states, parameters)
         return torch.stack(y)
 
     def forward(self, x):

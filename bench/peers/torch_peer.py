@@ -16,6 +16,7 @@ from torch.nn import functional
 
 import protocol
 from torch_cells import TextLayers
+from torch_front import WithFront
 
 
 class ByHand(nn.Module):
@@ -85,6 +86,14 @@ LOOPS = {"lstm_cell": (CellLSTM, False), "lstm_ops": (OpsLSTM, False), "lnlstm":
 
 
 def make(o, saved):
+    if o.front:
+        texts, o.front = json.loads(o.front), None
+
+        def behind(width):
+            o.input = width
+            return make(o, saved)
+
+        return WithFront(texts, o.input, behind)
     if o.text_cell:
         return TextLayers(json.loads(pathlib.Path(o.text_cell).read_text()), o, saved)
     if o.cell in LAYERS:
@@ -101,7 +110,7 @@ def make(o, saved):
 
 def saved_name(name):
     """"norm_c_bias_l0", which a ParameterDict can hold, as "norm_c.bias_l0"."""
-    name = name.removeprefix("values.").replace("/", ".")
+    name = name.removeprefix("layer.").removeprefix("values.").replace("/", ".")
     for part in ("weight", "bias"):
         name = name.replace(f"norm_ih_{part}", f"norm_ih.{part}").replace(f"norm_hh_{part}", f"norm_hh.{part}")
         name = name.replace(f"norm_c_{part}", f"norm_c.{part}")
@@ -131,14 +140,15 @@ def main():
                        shape={"default": "1024x1024x1024"}, compile={"action": "store_true"},
                        projection={"type": int, "default": 0}, nonlinearity={"default": "tanh"},
                        **{"no-bias": {"action": "store_true"},
+                          "front": {"help": "JSON array with the texts of model.front"},
                           "text-cell": {"help": "JSON with states, step and y of a text cell; --cell is ignored"}})
     torch.set_num_threads(o.threads)
     torch.manual_seed(o.seed)
     if o.mode == "gemm":
         return gemm(o)
     saved = protocol.load(o.check, torch_names=not o.text_cell) if o.check else {}
-    layer = make(o, saved)
     x = torch.rand(o.steps, o.batch, o.input) * 2 - 1
+    layer = make(o, saved)
     if saved:
         x = torch.from_numpy(saved["x"])
         with torch.no_grad():

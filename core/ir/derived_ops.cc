@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of ops.h that consist of several primitives.
+#include <numbers>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,6 +73,11 @@ Value not_equal(Value a, Value b) { return logical_not(equal(a, b)); }
 Value square(Value x) { return x * x; }
 Value relu(Value x) { return maximum(x, scalar_like(x, 0)); }
 Value silu(Value x) { return x * sigmoid(x); }
+Value gelu(Value x) { return x * 0.5 * (erf(x * (1 / std::numbers::sqrt2)) + 1.0); }
+Value glu(Value x) {
+  const std::vector<Value> halves = split(x, -1, 2);
+  return halves[0] * sigmoid(halves[1]);
+}
 Value softplus(Value x) { return relu(x) + log1p(exp(neg(abs(x)))); }
 // The second operand of maximum and minimum receives the gradient of equal ones.
 Value clip(Value x, double low, double high) {

@@ -29,6 +29,29 @@ Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias) {
   });
 }
 
+// torch.nn.Conv1d initializes weight and bias with U(-1/sqrt F, 1/sqrt F), where F = C / groups * K.
+Value conv_layer(Scope scope, Value x, std::int64_t channels, const Ints& kernel, const ConvOptions& options,
+                 bool bias) {
+  return in_layer(scope, [&] {
+    const std::int64_t inputs = width_of(x, "conv_layer");
+    if (options.groups < 1 || inputs % options.groups != 0 || channels % options.groups != 0)
+      throw Error(ErrorKind::shape, "conv_layer",
+                  "groups must divide the channels; got " + std::to_string(options.groups) + " groups of " +
+                      std::to_string(inputs) + " -> " + std::to_string(channels));
+    Ints shape{channels, inputs / options.groups}, order{0};
+    std::int64_t fan_in = shape[1];
+    for (std::size_t k = 0; k < kernel.size(); ++k) {
+      shape.push_back(kernel[k]);
+      order.push_back(static_cast<std::int64_t>(k) + 2);
+      fan_in *= kernel[k];
+    }
+    order.push_back(1);
+    const auto start = Initializer::uniform(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(fan_in, 1))));
+    const Value weight = transpose(scope.parameter("weight", Shape(shape), start), order);
+    return conv(x, weight, bias ? scope.parameter("bias", {channels}, start) : Value(), options);
+  });
+}
+
 Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width, Initializer start) {
   return in_layer(scope, [&] { return embedding(scope.parameter("weight", {n_ids, width}, start), ids); });
 }

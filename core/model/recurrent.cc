@@ -3,6 +3,7 @@
 // and the selection of a layer by cell name.
 #include "core/model/cells/built_in_cells.h"
 #include "core/model/cells/stack.h"
+#include "core/model/front.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
@@ -156,6 +157,17 @@ void check_model(const RecurrentModelOptions& o) {
   if (o.projection >= o.hidden) refuse("projection must be below hidden; got " + std::to_string(o.projection));
 }
 
+// The numbers of states that hold inputs: windows of layers, convolutions of the front.
+struct InputStates {
+  std::int64_t windows = 0;
+  std::size_t front = 0;
+};
+InputStates input_states(const RecurrentModelOptions& o) {
+  if (o.bidirectional) return {};
+  const bool has_window = !find_built_in(o.cell) && require_cell(o)(o.hidden).window > 1;
+  return {has_window ? o.layers : 0, front_states(o.front)};
+}
+
 CellLayerResult layers_of_model(const Scope& scope, Value x, const RecurrentModelOptions& options,
                                 std::span<const Value> initial, Value lengths, Value reset) {
   const BuiltIn* built_in = find_built_in(options.cell);
@@ -183,8 +195,19 @@ CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Value x, const 
 CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options, ValueList initial,
                                 Value lengths, Value reset) {
   check_model(options);
-  CellLayerResult r =
-      in_layer(scope, [&] { return layers_of_model(scope, x, options, initial, lengths, reset); });
+  const std::span<const Value> given(initial.begin(), initial.end());
+  const bool is_carried = (!given.empty() && !options.bidirectional) || reset;
+  const std::size_t n_front = given.empty() || options.bidirectional ? 0 : front_states(options.front);
+  if (const std::size_t n = n_front > 0 ? recurrent_state_names(options).size() : 0; n > 0 && given.size() != n)
+    refuse("the model has " + counted(n, "state") + ", " + std::to_string(n_front) + " of them of model.front; got " +
+           std::to_string(given.size()));
+  FrontResult front{.y = x, .states = {}};
+  if (!options.front.empty())
+    front = front_layers(scope.child("front"), x, options.front, {is_carried, given.last(n_front), lengths, reset});
+  CellLayerResult r = in_layer(scope, [&] {
+    return layers_of_model(scope, front.y, options, given.first(given.size() - n_front), lengths, reset);
+  });
+  if (!options.bidirectional) r.states.insert(r.states.end(), front.states.begin(), front.states.end());
   activation_penalties(scope, r.y, options.activation_penalty, options.temporal_penalty, lengths);
   return r;
 }
@@ -195,8 +218,19 @@ Cell recurrent_cell(const RecurrentModelOptions& options) {
   return built_in ? built_in_cell(built_in->op, options) : require_cell(options)(options.hidden);
 }
 
-std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch) {
+std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch,
+                                          std::int64_t inputs) {
   check_model(options);
+  const InputStates of_inputs = input_states(options);
+  if (of_inputs.windows > 0 || of_inputs.front > 0) {
+    if (inputs < 1) refuse("the states of model.front and of a window depend on the width of the input; got none");
+    Graph graph;
+    Scope scope(graph, /*training=*/false);
+    std::vector<Shape> shapes;
+    for (const Value state : recurrent_model(scope, graph.input("x", {DType::f32, {1, batch, inputs}}), options).states)
+      shapes.push_back(state.shape());
+    return shapes;
+  }
   const std::int64_t slots = options.layers * (options.bidirectional ? 2 : 1);
   const BuiltIn* built_in = find_built_in(options.cell);
   if (!built_in) {
@@ -211,11 +245,18 @@ std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, 
 }
 
 std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options) {
-  if (const TextCell* text = find_text_cell(options)) return text->states;
-  std::vector<std::string> names{"h", "c"};
-  const std::size_t n_states = recurrent_state_shapes(options, 1).size();
-  for (std::size_t i = names.size(); i < n_states; ++i) names.push_back("s" + std::to_string(i) + "_");
-  names.resize(n_states);
+  std::vector<std::string> names;
+  if (const TextCell* text = find_text_cell(options)) {
+    names = text->states;
+  } else {
+    names = {"h", "c"};
+    const std::size_t n_states = recurrent_cell(options).state_sizes.size();
+    for (std::size_t i = names.size(); i < n_states; ++i) names.push_back("s" + std::to_string(i) + "_");
+    names.resize(n_states);
+  }
+  const InputStates of_inputs = input_states(options);
+  for (std::int64_t i = 0; i < of_inputs.windows; ++i) names.push_back("window" + std::to_string(i) + "_");
+  for (std::size_t i = 0; i < of_inputs.front; ++i) names.push_back("front" + std::to_string(i) + "_");
   return names;
 }
 

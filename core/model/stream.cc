@@ -60,7 +60,7 @@ StreamModel refuse_bidirectional(StreamModel model, bool bidirectional) {
 StreamModel recurrent_stream(const RecurrentModelOptions& options, std::int64_t inputs) {
   return refuse_bidirectional(
       {.inputs = inputs,
-       .state_shapes = [options](std::int64_t lanes) { return recurrent_state_shapes(options, lanes); },
+       .state_shapes = [=](std::int64_t lanes) { return recurrent_state_shapes(options, lanes, inputs); },
        .build = [options](Scope& scope, Value x,
                           std::span<const Value> states) { return recurrent_model(scope, x, options, states); }},
       options.bidirectional);

@@ -11,8 +11,8 @@
 namespace unroll::checkpoint {
 
 struct ImportOptions {
-  // Of the tensors to read; others are unused. Empty: behind the dicts and wrappers that training programs put around a
-  // model, such as state_dict, model and module.
+  // Only tensors whose names begin so are read; others are unused. Empty: those behind the dicts and wrappers that
+  // training programs put around a model, such as state_dict, model and module.
   std::string prefix;
   std::vector<std::string> renames;  // "FROM=TO": each FROM in a name becomes TO, in this order, before the prefix
   std::vector<std::string> layers;  // see modules.h

@@ -54,12 +54,14 @@ void check_range(const KeySpec& key, const ConfigValue& value, const std::string
 }
 
 // Splits "a,b" from a shell.
+// Commas within parentheses, as in conv(64, kernel=3), are no ends of words.
 std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    words.emplace_back(text.substr(at, comma - at));
-    at = comma + 1;
+  std::vector<std::string> words(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0) words.emplace_back();
+    else words.back() += c;
   }
   return words;
 }

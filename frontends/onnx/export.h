@@ -25,6 +25,9 @@ struct ExportedModel {
   std::vector<ExternalTensor> external;  // in order of their offsets
 };
 
+// Returns s such that the network has steps left for 2 s steps and more: 1, unless it has strides.
+std::int64_t shortest_steps(const Inference& inference);
+
 // Returns the bytes of an ONNX file. States are omitted, and start from zero, unless `with_states`: then each is an
 // input, and the output NAME.next is its value after the last step. `properties` become metadata of the model. With
 // `external_data`, the name of the model file, weights of 1 KiB and more go to a second file. Throws Error(input_file)

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "frontends/checkpoint/read/checkpoint.h"
 #include "frontends/python/binding/arrays.h"
 #include "frontends/python/binding/calls.h"
 #include "frontends/python/binding/collected.h"
@@ -148,7 +149,15 @@ NB_MODULE(_core, module) {
       addresses[name.c_str()] = reinterpret_cast<std::uintptr_t>(tensor.bytes().data());
     return addresses;
   }, "arrays"_a, "Where Model.run reads these arrays, for tests.");
-  module.def("_load_arrays", [](const std::string& path) { return arrays_of(load_model(path).tensors); }, "path"_a);
+  module.def("_load_model", [](const std::string& path) { return arrays_of(load_model(path).tensors); }, "path"_a);
+  module.def("_load_arrays", [](const std::string& path) {
+    TensorMap tensors;
+    for (checkpoint::NamedTensor& each : checkpoint::load_checkpoint(path).tensors) {
+      if (each.unusable) throw_error(*each.unusable);
+      tensors.emplace(each.name, std::move(each.tensor));
+    }
+    return arrays_of(std::move(tensors));
+  }, "path"_a);
   module.def("_load", [](const std::string& path, const std::string& backend, int threads) {
     return interruptible([&] { return LoadedModel::open(path, backend, threads); });
   }, "path"_a, "backend"_a, "threads"_a);

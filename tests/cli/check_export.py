@@ -53,6 +53,26 @@ def tasks(folder):
         assert any("p_gen" in text for text in report["outputs"]) == has_pointer, report
 
 
+def fronts(folder):
+    """a model with convolutions before its layers trains in every task, and is exported: with strides where it may"""
+    causal = ["--set", "model.front=conv(8, kernel=3),silu,conv(6, 2, dilation=2, groups=2)"]
+    for kind in KINDS:
+        run = folder / kind / "run"
+        ok("train", config(run.parent, kind), "--out", run, "--max-updates", 3, *SMALL, *causal)
+        checked(run, "--out", run.parent / "model.onnx")
+    ok("export", folder / "language-model/run", "--format", "cpp", "--out", folder / "lm.h", "--check")
+    for pooling in ("final", "max"):
+        run = folder / pooling
+        ok("train", folder / "classify/demo/config.toml", "--out", run, "--max-updates", 3, *SMALL, "--set",
+           "model.front=conv(8, kernel=3, stride=2, padding=same),gelu,max_pool(2),layer_norm", "--set",
+           f"model.pooling={pooling}", "--set", "model.bidirectional=true")
+        checked(run, "--out", folder / "model.onnx")
+    refused(2, "train", folder / "language-model/demo/config.toml", "--out", folder / "none", "--set",
+            "model.front=conv(8, 3, padding=same)", says=["'conv(8, 3, padding=same)' reads later steps"])
+    refused(2, "train", folder / "classify/demo/config.toml", "--out", folder / "none", "--set",
+            "model.front=max_pool(8),max_pool(8)", says=["'max_pool(8)' leaves no step of"])
+
+
 def headers(folder):
     """a C++ header compiles and gives what the stream gives, for tasks, layers and own cells, in each weight format"""
     for kind in ("forecast", "language-model"):
@@ -233,5 +253,5 @@ def failures(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
-    run_checks([tasks, headers, any_order_of_sums, streams, task_streams, cells, external_data, formats, wrong_runtimes,
-                wrong_compilers, failures], work)
+    run_checks([tasks, fronts, headers, any_order_of_sums, streams, task_streams, cells, external_data, formats,
+                wrong_runtimes, wrong_compilers, failures], work)

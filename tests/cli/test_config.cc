@@ -390,7 +390,7 @@ TEST_CASE("groups of parameters are read in the order of the file and kept by th
   CHECK(groups[1].match == "bias*");
   CHECK(groups[1].weight_decay == 0.0);
   CHECK(config_of(config.toml(k_every)) == config);
-  CHECK(config.toml(k_tensors).find("groups") == std::string::npos);
+  CHECK(config.toml(k_tensors).find("[groups") == std::string::npos);
 }
 
 TEST_CASE("a mistake in a group is refused with its place in the file") {

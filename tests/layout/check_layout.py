@@ -28,13 +28,14 @@ BACKEND_HEADERS = {"ir/per_node.h", "ir/row_sums.h", "ir/strided_read.h", "passe
                    "passes/product_groups.h", "passes/scan_form.h", "passes/work.h"}
 BACKENDS_MAY_SEE = {"support", "parallel", "ir", "passes"}
 # Folders of frontends: the other folders of frontends that each may include.
-FRONTENDS_MAY_INCLUDE = {"checkpoint": set(), "onnx": set(), "config": set(), "c": set(), "python": {"config"},
+FRONTENDS_MAY_INCLUDE = {"checkpoint": set(), "onnx": set(), "config": set(), "c": set(),
+                         "python": {"checkpoint", "config"},
                          "cli": {"config", "checkpoint", "onnx"}}
 MOST_FILES = 20  # of a folder
 # Private headers of core that frontends use, besides core/support.
 FRONTENDS_SEAM = {
     "core/data/corpus/text_column.h", "core/data/file/gzip.h", "core/data/text/encoding.h",
-    "core/data/text/entry_lines.h", "core/io/safetensors_header.h", "core/ir/input_range.h",
+    "core/data/text/entry_lines.h", "core/io/npy_header.h", "core/io/safetensors_header.h", "core/ir/input_range.h",
     "core/passes/forwarding_backend.h", "core/tasks/common/split_records.h", "core/train/advice/baseline_advice.h",
     "core/train/device/options.h", "core/train/device/plan_training.h", "core/train/update/loss_weight.h",
     "core/train/update/update_graph.h", "core/train/verify/exposed_values.h",

@@ -60,7 +60,7 @@ BAD = [
     ("data includes the model", {"core/data/a.cc": HEAD + '#include "core/model/a.h"\n'},
      "the order of rooms"),
     ("the Python module includes the command", {"frontends/python/a.cc": HEAD + '#include "frontends/cli/a.h"\n'},
-     "sees of frontends only config, python"),
+     "sees of frontends only checkpoint, config, python"),
     ("two folders that include each other", {"core/ir/a.h": HEAD, "core/ir/b.h": HEAD + '#include "core/ir/text/d.h"\n',
                                              "core/ir/text/c.h": HEAD + '#include "core/ir/a.h"\n',
                                              "core/ir/text/d.h": HEAD},

@@ -3,6 +3,7 @@
 """Networks of layer functions in Python: equal to NumPy, and to PyTorch where it is installed. PYTHONPATH has the
 package."""
 import gc
+import math
 import pathlib
 import tempfile
 import weakref
@@ -126,6 +127,81 @@ def cells_and_lengths():
     first = model.run({"x": x[:2].copy(), "h": zeros})
     second = model.run({"x": x[2:].copy(), "h": first["h"]})
     check(close(np.concatenate([first["y"], second["y"]]), whole), "states are inputs and outputs: parts are the whole")
+
+
+def numpy_conv(x, weight, bias, stride=1, dilation=1, low=0, high=0, groups=1):
+    """x [T, B, C], weight [O, C / groups, K]."""
+    x = np.pad(x.astype(np.float64), ((low, high), (0, 0), (0, 0)))
+    n_out, per_group, size = weight.shape
+    steps = (len(x) - (size - 1) * dilation - 1) // stride + 1
+    y = np.zeros((steps, x.shape[1], n_out))
+    for o in range(n_out):
+        first = o // (n_out // groups) * per_group
+        for k in range(size):
+            taps = x[k * dilation:k * dilation + (steps - 1) * stride + 1:stride, :, first:first + per_group]
+            y[..., o] += taps @ weight[o, :, k]
+    return y + bias
+
+
+def convolutions():
+    x = floats(13, 3, 4)
+    for padding, options in (("causal", {}), ("same", {"dilation": 2}), ("valid", {"stride": 2}),
+                             ("causal", {"groups": 2, "stride": 3})):
+        model = layers.model(lambda x: layers.conv(x, 6, 3, padding=padding, name="c", **options), {"x": ("T", "B", 4)})
+        p, all_taps = model.state_dict(), 2 * options.get("dilation", 1)
+        low = {"causal": all_taps, "same": all_taps // 2, "valid": 0}[padding]
+        high = {"causal": 0, "same": all_taps - all_taps // 2, "valid": 0}[padding]
+        wanted = numpy_conv(x, p["c.weight"], p["c.bias"], low=low, high=high, **options)
+        check(close(model.run({"x": x})["y"], wanted), f"a convolution with padding {padding}, {options}")
+    image = floats(2, 8, 6, 3)
+
+    def pooled(image):
+        return {"max": layers.max_pool(image, (2, 3)), "average": layers.average_pool(image, 2, stride=(2)),
+                "seen": layers.conv(image, 5, (3, 3), padding="same", bias=False, name="c")}
+
+    model = layers.model(pooled, {"image": ("B", 8, 6, 3)})
+    found = model.run({"image": image})
+    check(close(found["max"], image.reshape(2, 4, 2, 2, 3, 3).max((2, 4))), "the maximum of windows of an image")
+    padded, weight = np.pad(image, ((0, 0), (1, 1), (1, 1), (0, 0))), model.state_dict()["c.weight"]
+    wanted = sum(padded[:, i:i + 8, k:k + 6] @ weight[:, :, i, k].T for i in range(3) for k in range(3))
+    check(close(found["seen"], wanted), "a convolution of an image")
+    halves = floats(4, 6)
+    found = layers.model(lambda x: {"glu": layers.glu(x), "gelu": layers.gelu(x)}, {"x": (4, 6)}).run({"x": halves})
+    check(close(found["glu"], halves[:, :3] * sigmoid(halves[:, 3:])), "glu")
+    check(close(found["gelu"], [[x * (1 + math.erf(x / 2 ** 0.5)) / 2 for x in row] for row in halves]), "gelu")
+    refused(unroll.UsageError, "padding is 'full'. Use causal, same or valid", lambda: layers.model(
+        lambda x: layers.conv(x, 6, 3, padding="full"), {"x": ("T", "B", 4)}).run({"x": x}))
+    refused(unroll.UsageError, "stride must be a number, or have one for each of the 1 axes", lambda: layers.model(
+        lambda x: layers.conv(x, 6, 3, stride=(1, 2)), {"x": ("T", "B", 4)}).run({"x": x}))
+
+
+def windows():
+    model = layers.model(lambda x: layers.cell(x, 4, "h' = tanh(linear(window(x, 3)) + h)", name="w")[0],
+                         {"x": ("T", "B", 2)})
+    x, h, p = floats(9, 3, 2), np.zeros((3, 4)), model.state_dict()
+    padded, rows = np.pad(x, ((2, 0), (0, 0), (0, 0))), []
+    for t in range(9):
+        h = np.tanh(np.concatenate(list(padded[t:t + 3]), 1) @ p["w.h.weight_0_l0"].T + h)
+        rows.append(h)
+    check(close(model.run({"x": x})["y"], rows), "a cell with a window of inputs")
+
+
+def files_of_arrays():
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {"a": floats(2, 3), "b": np.arange(4, dtype=np.int64), "c": np.float64(0.5)}
+        np.savez(pathlib.Path(folder) / "a.npz", **arrays)
+        found = unroll.load_arrays(pathlib.Path(folder) / "a.npz")
+        check(list(found) == ["a", "b", "c"], "the names of an npz file")
+        check(all(np.array_equal(found[k], arrays[k]) for k in arrays), "the values of an npz file")
+        check(found["b"].dtype == np.int32 and found["c"].dtype == np.float64, "the types of an npz file")
+        model = layers.model(lambda x: layers.linear(x, 3, name="head"), {"x": ("T", 2)})
+        np.savez(pathlib.Path(folder) / "p.npz", **model.state_dict())
+        again = layers.model(lambda x: layers.linear(x, 3, name="head"), {"x": ("T", 2)}, seed=9,
+                             parameters=pathlib.Path(folder) / "p.npz")
+        check(np.array_equal(again.state_dict()["head.weight"], model.state_dict()["head.weight"]), "parameters of npz")
+        np.savez(pathlib.Path(folder) / "t.npz", names=np.array(["a"]))
+        refused(unroll.InputFileError, "array 'names' has the type", unroll.load_arrays,
+                pathlib.Path(folder) / "t.npz")
 
 
 def attention():
@@ -283,6 +359,9 @@ def equal_to_torch():
 if __name__ == "__main__":
     equal_to_numpy()
     cells_and_lengths()
+    convolutions()
+    windows()
+    files_of_arrays()
     attention()
     state_dicts()
     mistakes()

@@ -6,6 +6,7 @@
 
 #include "core/ir/input_range.h"
 #include "core/model/cells/stack.h"
+#include "core/model/cells/delayed.h"
 #include "core/nn/in_layer.h"
 #include "core/support/text/counted.h"
 #include "core/support/text/exact_text.h"
@@ -17,8 +18,8 @@ namespace unroll {
 // The body graph of one layer in one direction, and the outer values of its constants.
 class Body {
  public:
-  Body(Scope scope, std::string suffix, double weight_drop)
-      : scope_(std::move(scope)), suffix_(std::move(suffix)), weight_drop_(weight_drop) {}
+  Body(Scope scope, std::string suffix, double weight_drop, std::vector<Value> earlier)
+      : scope_(std::move(scope)), suffix_(std::move(suffix)), weight_drop_(weight_drop), earlier_(std::move(earlier)) {}
 
   Value parameter(std::string_view name, const Shape& shape, const Initializer& initializer) {
     const Value plain = scope_.parameter(std::string(name) + suffix_, shape, initializer);
@@ -46,6 +47,17 @@ class Body {
       throw Error(ErrorKind::shape, "Step::slice_of", "a sequence must be [T,...]; got " + type.text());
     type.shape = type.shape.removed(0);
     return inner("sequence", sequence, type, sequences_);
+  }
+
+  Value window(Value x, std::int64_t steps) {
+    if (steps < 1 || steps > std::ssize(earlier_) + 1)
+      throw Error(ErrorKind::usage, "Step::window",
+                  "the cell has a window of " + counted(earlier_.size() + 1, "input") + "; got " +
+                      std::to_string(steps));
+    std::vector<Value> inputs;
+    for (std::int64_t j = steps - 1; j >= 1; --j) inputs.push_back(slice_of(earlier_[j - 1]));
+    inputs.push_back(x);
+    return inputs.size() == 1 ? x : concat(inputs, -1);
   }
 
   Graph& graph() { return *traced_; }
@@ -82,6 +94,7 @@ class Body {
   Scope scope_;
   std::string suffix_;
   double weight_drop_;
+  std::vector<Value> earlier_;  // x of 1, 2, ... steps before, [T,B,I]
   Value weight_hh_;  // of the outer graph, after its first use
   std::shared_ptr<Graph> traced_ = std::make_shared<Graph>();
   std::vector<Value> constants_, sequences_;
@@ -95,6 +108,8 @@ Value Step::state(int i) const {
                 "state " + std::to_string(i) + " of a cell with " + std::to_string(states_.size()));
   return states_[i];
 }
+
+Value Step::window(std::int64_t steps) { return body_->window(x_, steps); }
 
 Value Step::parameter(std::string_view name, Shape shape, Initializer initializer) {
   return body_->parameter(name, shape, initializer);
@@ -131,6 +146,9 @@ CellStep Step::run(const Cell& cell, Value x, ValueList states) {
     throw Error(ErrorKind::usage, "Step::run",
                 "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
                     std::to_string(states.size()));
+  if (cell.window > 1)
+    throw Error(ErrorKind::usage, "Step::run", "the cell reads earlier inputs with window",
+                "A cell within another one sees the input of one step");
   Step inner = *this;
   inner.x_ = x;
   inner.states_.assign(states.begin(), states.end());
@@ -156,9 +174,10 @@ class CellRun {
     if (!cell.step) throw Error(ErrorKind::usage, "cell_layer", "the cell has no step function");
   }
 
-  Sweep sweep(const Scope& scope, const std::string& suffix, Value x, std::span<const Value> initial, Value lengths,
-              Value reset, bool reverse) const {
-    Body body(scope, suffix, weight_drop_);
+  // `earlier`: x of 1, 2, ... steps before.
+  Sweep sweep(const Scope& scope, const std::string& suffix, Value x, std::vector<Value> earlier,
+              std::span<const Value> initial, Value lengths, Value reset, bool reverse) const {
+    Body body(scope, suffix, weight_drop_, std::move(earlier));
     const std::size_t n_outputs = trace(body, x, initial);
     if (n_outputs > 0 && lengths)
       throw Error(ErrorKind::usage, "cell_layer", "further outputs are for sequences without lengths");
@@ -212,11 +231,16 @@ class CellRun {
 
 namespace {
 
-void check_cell(Value x, std::span<const Value> initial, const Cell& cell) {
+// In one direction, each layer has its window as a state.
+std::size_t n_windows(const Cell& cell, const RecurrentModelOptions& options) {
+  return cell.window > 1 && !options.bidirectional ? options.layers : 0;
+}
+
+void check_cell(Value x, std::span<const Value> initial, const Cell& cell, std::size_t windows) {
   if (x.rank() != 3) throw Error(ErrorKind::shape, "cell_layer", "x must be [T,B,I]; got " + x.shape().text());
-  if (!initial.empty() && initial.size() != cell.state_sizes.size())
+  if (!initial.empty() && initial.size() != cell.state_sizes.size() + windows)
     throw Error(ErrorKind::usage, "cell_layer",
-                "the cell has " + counted(cell.state_sizes.size(), "state") + "; got " +
+                "the cell has " + counted(cell.state_sizes.size() + windows, "state") + "; got " +
                     std::to_string(initial.size()) + " initial ones");
 }
 
@@ -226,14 +250,15 @@ CellLayerResult layers_of_cell(const Scope& scope, const CellFactory& factory, V
                                const RecurrentModelOptions& options, std::span<const Value> initial, Value lengths,
                                Value reset) {
   const Cell cell = factory(options.hidden);
-  in_layer(scope, [&] { check_cell(x, initial, cell); });
+  const std::size_t windows = n_windows(cell, options);
+  in_layer(scope, [&] { check_cell(x, initial, cell, windows); });
   if (reset && (lengths || options.bidirectional))
     throw Error(ErrorKind::usage, "cell_layer", "reset is for one direction and sequences without lengths");
   const CellRun run(cell, options);
   const int n_directions = options.bidirectional ? 2 : 1;
   const std::size_t n_states = cell.state_sizes.size();
   std::vector<std::vector<Value>> finals(n_states);  // [state][layer * D + direction]
-  std::vector<Value> outputs;
+  std::vector<Value> outputs, window_states;
   const auto run_layer = [&](int layer, Value input) {
     std::vector<Value> y;
     for (int d = 0; d < n_directions; ++d) {
@@ -244,8 +269,13 @@ CellLayerResult layers_of_cell(const Scope& scope, const CellFactory& factory, V
                             : row(initial[s], layer * n_directions + d));
       const std::string suffix = "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : "");
       const std::string layer_path = (scope.path().empty() ? "" : scope.path() + ".") + suffix.substr(1);
-      const Sweep swept = in_layer(
-          scope.graph(), layer_path, [&] { return run.sweep(scope, suffix, input, start, lengths, reset, d == 1); });
+      const Value window = initial.empty() || windows == 0 ? Value() : initial[n_states + layer];
+      Delayed past = cell.window > 1 ? delayed(input, window, cell.window - 1, lengths, reset, d == 1) : Delayed();
+      if (windows > 0) window_states.push_back(past.state);
+      if (!past.taps.empty()) past.taps.erase(past.taps.begin());  // x itself
+      const Sweep swept = in_layer(scope.graph(), layer_path, [&] {
+        return run.sweep(scope, suffix, input, std::move(past.taps), start, lengths, reset, d == 1);
+      });
       y.push_back(swept.y);
       if (!swept.outputs.empty() && (options.layers > 1 || options.bidirectional))
         throw Error(ErrorKind::usage, "cell_layer", "further outputs are for one layer in one direction");
@@ -257,6 +287,7 @@ CellLayerResult layers_of_cell(const Scope& scope, const CellFactory& factory, V
   CellLayerResult result{stacked(scope, without_padding(x, lengths), options, lengths, run_layer), {}, {}};
   result.outputs = std::move(outputs);
   for (const auto& slots : finals) result.states.push_back(stack(slots));
+  result.states.insert(result.states.end(), window_states.begin(), window_states.end());
   return result;
 }
 

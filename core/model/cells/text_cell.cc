@@ -132,6 +132,7 @@ class StepBuilder {
       case Function::layer_norm: return {step_.layer_norm(e.owned, vector(e, 0))};
       case Function::concat: return joined(e);
       case Function::slice: return part(e);
+      case Function::window: return {step_.window(whole(e, 1, "number of steps"))};
       case Function::dropout: return dropped(e);
       case Function::param: return parameter(e);
       default: return product(e);
@@ -236,7 +237,8 @@ CellFactory make_text_cell(const TextCell& cell) {
   text_cell::check_names(ready->cell, ready->program);
   return [ready = std::shared_ptr<const Ready>(std::move(ready))](std::int64_t hidden) {
     return Cell{std::vector<std::int64_t>(ready->cell.states.size(), hidden),
-                [ready](Step& step) { return text_cell::StepBuilder(ready->cell, ready->program, step).run(); }};
+                [ready](Step& step) { return text_cell::StepBuilder(ready->cell, ready->program, step).run(); },
+                ready->program.window};
   };
 }
 

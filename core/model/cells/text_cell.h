@@ -22,6 +22,7 @@ inline constexpr std::size_t k_max_states = 16;
 inline constexpr std::size_t k_max_name = 64;            // characters
 inline constexpr std::size_t k_max_parameters = 256;     // per layer and direction
 inline constexpr std::int64_t k_max_width = 1 << 24;     // elements per row
+inline constexpr std::int64_t k_max_window = 1024;       // steps
 
 enum class Part : std::uint8_t { cell, step, y };
 struct At {
@@ -32,7 +33,7 @@ struct At {
 
 enum class Function : std::uint8_t {
   sigmoid, tanh, relu, silu, softplus, exp, log, sqrt, abs, min, max,
-  softmax, concat, slice, dropout, param, affine, linear, layer_norm,
+  softmax, concat, slice, window, dropout, param, affine, linear, layer_norm,
 };
 struct FunctionRow {
   std::string_view name;
@@ -65,10 +66,11 @@ struct Program {
   std::vector<Expression> expressions;
   std::vector<Statement> statements;
   At end;  // end of the step
+  std::int64_t window = 1;  // the longest of all calls of window, after check_names
 };
 
 Program parse(const TextCell& cell);
-// Checks all names; fills Expression::function and ::owned.
+// Checks all names; fills Expression::function and ::owned, and Program::window.
 void check_names(const TextCell& cell, Program& program);
 
 [[noreturn]] void refuse(const TextCell& cell, const At& at, const std::string& what, const std::string& next);

@@ -2,6 +2,7 @@
 // Name resolution of a text cell: every name is known and assigned once, every state gets its next value, and every
 // call with parameters has their names.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -30,6 +31,7 @@ constexpr FunctionRow k_functions[] = {
     {"softmax", Function::softmax, 1, 1, false, "softmax(a)"},
     {"concat", Function::concat, 1, k_any, false, "concat(a, b, ...)"},
     {"slice", Function::slice, 3, 3, false, "slice(a, start, size)"},
+    {"window", Function::window, 2, 2, false, "window(x, 4)"},
     {"dropout", Function::dropout, 2, 2, false, "dropout(a, rate)"},
     {"param", Function::param, 1, 1, false, "param(p)"},
     {"affine", Function::affine, 1, k_any, true, "affine(a, b, ...)"},
@@ -163,10 +165,22 @@ class Checker {
       refuse(cell_, e.at,
              e.name + " has " + counted(n, "argument") + " and takes " + range(e),
              "Write " + std::string(e.function->usage));
+    if (e.function->function == Function::window) check_window(e);
     if (e.function->function != Function::param) return;
     if (!is_identifier(e.word) || find_function(e.word))
       refuse(cell_, e.at, "param takes the name of a parameter", "Write param(p); its tensor is p_l0 [hidden]");
     if (parameters_.insert(e.word).second) count_parameters(e, 1);
+  }
+  // The number of steps must be known before sizes are.
+  void check_window(const Expression& e) {
+    const Expression &of = program_.expressions[e.arguments[0]], &steps = program_.expressions[e.arguments[1]];
+    const bool is_x = of.kind == Kind::name && of.name == "x";
+    const bool is_count = steps.kind == Kind::number && steps.number == std::floor(steps.number) && steps.number >= 1 &&
+                          steps.number <= static_cast<double>(k_max_window);
+    if (!is_x || !is_count)
+      refuse(cell_, e.at, "window takes x and a number of steps from 1 to " + std::to_string(k_max_window),
+             "Write window(x, 4): the inputs of the last 4 steps, oldest first, one behind the other");
+    program_.window = std::max(program_.window, static_cast<std::int64_t>(steps.number));
   }
   static std::string range(const Expression& e) {
     const int least = e.function->least, most = e.function->most;

@@ -135,6 +135,7 @@ void put_model_options(Metadata& m, const RecurrentModelOptions& o) {
   m["model.reset_after"] = std::string(1, o.reset_after ? '1' : '0');
   m["model.peephole"] = std::string(1, o.peephole ? '1' : '0');
   m["model.stack"] = word_of(o.skip);
+  for (std::size_t k = 0; k < o.front.size(); ++k) m["model.front." + std::to_string(k)] = o.front[k];
   put_text_cell(m, o);
 }
 
@@ -152,6 +153,8 @@ RecurrentModelOptions get_model_options(const Metadata& m) {
   o.peephole = get_integer(m, "model.peephole") != 0;
   if (m.contains("model.stack"))  // older models have plain ones
     o.skip = from_word<SkipConnection>(get_text(m, "model.stack"), "model.stack");
+  for (std::string key; m.contains(key = "model.front." + std::to_string(o.front.size()));)
+    o.front.push_back(get_text(m, key));
   get_text_cell(m, o);
   return o;
 }

@@ -51,7 +51,8 @@ struct Readout {
 };
 
 // Creates inputs "state.<k>" for the layer's states, shaped for `batch` rows.
-std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch);
+std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch,
+                                         std::int64_t inputs);
 
 // Read a list in the format of entry_lines.h.
 std::vector<std::string> get_list(const Metadata& metadata, const std::string& key);

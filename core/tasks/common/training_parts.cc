@@ -14,9 +14,10 @@
 
 namespace unroll {
 
-std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch) {
+std::vector<CarriedState> carried_states(Scope& scope, const RecurrentModelOptions& options, std::int64_t batch,
+                                         std::int64_t inputs) {
   std::vector<CarriedState> states;
-  for (const Shape& shape : recurrent_state_shapes(options, batch)) {
+  for (const Shape& shape : recurrent_state_shapes(options, batch, inputs)) {
     const std::string name = std::to_string(states.size());
     const Type type{scope.dtype(), shape};
     states.push_back({name, type, scope.graph().input(state_name(name), type), {}});

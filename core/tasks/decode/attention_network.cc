@@ -109,12 +109,15 @@ void AttentionNetwork::check() const {
   if (coverage && !has_keys())
     refuse("coverage needs additive attention in every step of the decoder",
            "Set input_feeding = true and attention = \"additive\"");
-  recurrent_state_shapes(model, 1);
+  if (recurrent_cell(model).window > 1)
+    refuse("a decoder has no earlier inputs, and cell " + in_quotes(model.cell) + " reads them with window",
+           "Use another cell");
 }
 
 RecurrentModelOptions AttentionNetwork::decoder() const {
   RecurrentModelOptions options = model;
   options.bidirectional = false;
+  options.front.clear();
   if (!input_feeding) return options;
   options.layers = 1;
   options.skip = SkipConnection::none;
@@ -152,7 +155,8 @@ Value AttentionNetwork::encoder_output(const Scope& scope, Value x, Value length
   const CellLayerResult r = recurrent_model(scope.child("encoder"), n == 1 ? padded : in_chunks(padded, embedding),
                                             model, {}, n == 1 ? lengths : reshape(of_chunk, {n * B}));
   const std::int64_t D = model.bidirectional ? 2 : 1;
-  for (const Value& state : r.states) {  // [L*D, n*B, size]
+  const std::size_t n_states = recurrent_cell(model).state_sizes.size();  // others are those of model.front
+  for (const Value& state : std::span(r.states).first(n_states)) {  // [L*D, n*B, size]
     const std::int64_t size = state.shape()[2];
     const Value top = reshape(slice(state, 0, (model.layers - 1) * D, D), {D, n, B, size});
     const Value last = (lengths - scalar_like(lengths, 1)) / scalar_like(lengths, static_cast<double>(C));  // [B]

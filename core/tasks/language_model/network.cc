@@ -45,7 +45,7 @@ Inference language_inference(const Metadata& metadata) {
   const LanguageNetwork network = LanguageNetwork::of(metadata);
   Inference i{.inputs = {{"ids", DType::i32, {any("T"), any("B")}}},
               .outputs = {{"logits", DType::f32, {any("T"), any("B"), fixed(network.vocabulary)}}}};
-  for (const Shape& shape : recurrent_state_shapes(network.model, 1)) {
+  for (const Shape& shape : recurrent_state_shapes(network.model, 1, network.embedding)) {
     i.states.push_back(state_name(i.states.size()));
     const TensorSpec state{i.states.back(), DType::f32, {fixed(shape[0]), any("B"), fixed(shape[2])}};
     i.inputs.push_back(state);
@@ -64,8 +64,9 @@ Inference language_inference(const Metadata& metadata) {
 
 StreamModel language_stream(const Metadata& metadata) {
   const RecurrentModelOptions model = get_model_options(metadata);
-  StreamModel stream = recurrent_stream(model, 1);
+  StreamModel stream = recurrent_stream(model, get_integer(metadata, "embedding"));
   stream.input = DType::i32;
+  stream.inputs = 1;
   LanguageNetwork network = LanguageNetwork::of(metadata);
   network.document_start = -1;  // the owner of the stream resets it
   stream.build = [network](Scope& scope, Value ids, std::span<const Value> states) {

@@ -45,7 +45,7 @@ struct TextScorer::State {
       const Type type{DType::i32, {steps, rows}};
       const Value ids = graph.input("ids", type), labels = graph.input("labels", type);
       std::vector<Value> states;
-      for (const Shape& shape : recurrent_state_shapes(network.model, rows))
+      for (const Shape& shape : recurrent_state_shapes(network.model, rows, network.embedding))
         states.push_back(graph.input(state_name(states.size()), {DType::f32, shape}));
       const CellLayerResult r = network.build(scope, ids, states);
       graph.output("losses", softmax_cross_entropy(r.y, labels));
@@ -60,7 +60,7 @@ struct TextScorer::State {
     std::size_t longest = 0;
     for (const std::size_t i : items) longest = std::max(longest, lines[i].size());
     TensorMap states;
-    for (const Shape& shape : recurrent_state_shapes(network.model, rows)) {
+    for (const Shape& shape : recurrent_state_shapes(network.model, rows, network.embedding)) {
       const std::string name = state_name(states.size());
       states.emplace(name, Tensor(DType::f32, shape));
     }

@@ -2,7 +2,7 @@
 // Weights that PyTorch computes from other tensors, as it computes them for inference.
 #pragma once
 
-#include "frontends/checkpoint/read/checkpoint.h"
+#include "frontends/checkpoint/read/named_tensor.h"
 
 namespace unroll::checkpoint {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "frontends/checkpoint/read/checkpoint.h"
+#include "frontends/checkpoint/read/named_tensor.h"
 #include "frontends/checkpoint/read/zip.h"
 
 namespace unroll::checkpoint {

@@ -15,7 +15,7 @@ namespace unroll::checkpoint {
 
 namespace {
 
-constexpr std::string_view k_end = ".npy";
+constexpr std::string_view k_npy = ".npy";
 
 constexpr std::pair<std::string_view, Stored> k_types[] = {
     {"<f4", Stored::f32}, {"<f8", Stored::f64}, {"<f2", Stored::f16}, {"<i8", Stored::i64}, {"<i4", Stored::i32},
@@ -59,7 +59,7 @@ NamedTensor read_array(std::span<const std::byte> bytes, const std::string& file
 
 bool is_npz(const ZipFile& zip) {
   return !zip.entries().empty() &&
-         std::ranges::all_of(zip.entries(), [](const auto& entry) { return entry.first.ends_with(k_end); });
+         std::ranges::all_of(zip.entries(), [](const auto& entry) { return entry.first.ends_with(k_npy); });
 }
 
 Checkpoint parse_npz(const ZipFile& zip, const std::string& name) {
@@ -72,7 +72,7 @@ Checkpoint parse_npz(const ZipFile& zip, const std::string& name) {
     std::vector<std::byte> unpacked;
     const auto bytes = zip.read(entry, k_max_file_bytes - unpacked_bytes, unpacked);
     unpacked_bytes += unpacked.size();
-    checkpoint.tensors.push_back(read_array(bytes, name, entry.substr(0, entry.size() - k_end.size())));
+    checkpoint.tensors.push_back(read_array(bytes, name, entry.substr(0, entry.size() - k_npy.size())));
   }
   return checkpoint;
 }

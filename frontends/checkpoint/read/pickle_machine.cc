@@ -221,7 +221,7 @@ const PickleValue& PickleMachine::of_kind(ValueIndex index, Kind kind, const cha
   return values_[index];
 }
 
-// Objects may be subclasses of list or dict. What an unknown function made of its arguments is left out.
+// An object may be a subclass of list or dict. Items of a list that an unknown function made are left out.
 void PickleMachine::append(std::vector<ValueIndex> items) {
   const ValueIndex list = pop();
   stack_.push_back(list);

@@ -22,21 +22,17 @@ namespace {
 
 using StorageReader = std::function<std::span<const std::byte>(const TensorView&)>;
 
-[[noreturn]] void refuse(const std::string& file, const std::string& what, std::string_view next) {
-  throw Error(ErrorKind::input_file, file, what, next);
-}
-
 // Entries of an archive are in one folder, such as "archive/data.pkl".
 std::string folder_of(const ZipFile& zip, const std::string& file) {
   constexpr std::string_view k_pickle = "/data.pkl";
   std::string folder;
   for (const auto& [name, entry] : zip.entries()) {
     if (!name.ends_with(k_pickle) || name.find('/') != name.size() - k_pickle.size()) continue;
-    if (!folder.empty()) refuse(file, "the zip file holds several checkpoints", "Keep one of them");
+    if (!folder.empty()) damaged(file, "the zip file holds several checkpoints", "Keep one of them");
     folder = name.substr(0, name.size() - k_pickle.size() + 1);
   }
   if (folder.empty())
-    refuse(file, "the zip file has no entry FOLDER/data.pkl, so torch.save did not write it",
+    damaged(file, "the zip file has no entry FOLDER/data.pkl, so torch.save did not write it",
            "Save a state dict: torch.save(model.state_dict(), FILE)");
   return folder;
 }
@@ -46,7 +42,7 @@ void require_little_endian(const ZipFile& zip, const std::string& folder, const 
   std::vector<std::byte> unpacked;
   const auto bytes = zip.read(folder + "byteorder", 16, unpacked);
   if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "little")
-    refuse(file, "the data are big-endian", "Load and save the file on a little-endian machine");
+    damaged(file, "the data are big-endian", "Load and save the file on a little-endian machine");
 }
 
 // Tensors may share storages, within k_max_sharing.
@@ -63,7 +59,7 @@ Checkpoint read_tensors(const PickleTensors& pickled, const StorageReader& read,
     made += CheckedSize(static_cast<std::uint64_t>(elements)) * stored_bytes(view.type);
     if (made.require(ErrorKind::input_file, name, "sizes overflow") / k_max_sharing >
         held.require(ErrorKind::input_file, name, "sizes overflow"))
-      refuse(name, "tensor '" + tensor_name + "': tensors share storages more than " + std::to_string(k_max_sharing) +
+      damaged(name, "tensor '" + tensor_name + "': tensors share storages more than " + std::to_string(k_max_sharing) +
                        " times",
              "Save each tensor with .clone()");
     checkpoint.tensors.push_back(read_view(view, storages.at(view.key), name, tensor_name));
@@ -82,12 +78,12 @@ class OldFile {
     const PickleMachine protocol = next();
     constexpr std::int64_t k_protocol = 1001;
     if (root(protocol).integer != k_protocol)
-      refuse(name_, "the file has another protocol than PyTorch before 1.6", "Save it again");
+      damaged(name_, "the file has another protocol than PyTorch before 1.6", "Save it again");
     const PickleMachine machine = next();
     const PickleValue& about = root(machine);
     for (std::size_t i = 0; about.kind == PickleValue::Kind::dict && i < about.items.size(); i += 2)
       if (machine.value(about.items[i]).text == "little_endian" && machine.value(about.items[i + 1]).integer == 0)
-        refuse(name_, "the data are big-endian", "Load and save the file on a little-endian machine");
+        damaged(name_, "the data are big-endian", "Load and save the file on a little-endian machine");
   }
   PickleTensors tensors() {
     PickleTensors read = read_pickle(limited(), name_);
@@ -104,10 +100,10 @@ class OldFile {
       std::memcpy(&n, take(sizeof n).data(), sizeof n);
       const auto type = types.find(text);
       if (type == types.end())
-        refuse(name_, "the file has a storage '" + text.substr(0, 100) + "' without a type that is read",
+        damaged(name_, "the file has a storage '" + text.substr(0, 100) + "' without a type that is read",
                "Save a state dict: torch.save(model.state_dict(), FILE)");
       const auto bytes = (CheckedSize(n) * stored_bytes(type->second)).get();
-      if (!bytes) refuse(name_, "the size of storage '" + text.substr(0, 100) + "' overflows", "Copy the file again");
+      if (!bytes) damaged(name_, "the size of storage '" + text.substr(0, 100) + "' overflows", "Copy the file again");
       storages[text] = take(*bytes);
     }
     return storages;
@@ -116,7 +112,7 @@ class OldFile {
  private:
   std::span<const std::byte> limited() const { return rest_.first(std::min(rest_.size(), k_max_pickle_bytes)); }
   std::span<const std::byte> take(std::size_t n) {
-    if (n > rest_.size()) refuse(name_, "the file ends too early", "Copy it again");
+    if (n > rest_.size()) damaged(name_, "the file ends too early", "Copy it again");
     const auto taken = rest_.first(n);
     rest_ = rest_.subspan(n);
     return taken;
@@ -158,7 +154,7 @@ Checkpoint parse_old_torch(std::span<const std::byte> file, const std::string& n
   const auto storages = old.storages(pickled.storages);
   const auto read = [&](const TensorView& view) {
     const auto found = storages.find(view.key);
-    if (found == storages.end()) refuse(name, "the file lacks the storage '" + view.key + "'", "Copy it again");
+    if (found == storages.end()) damaged(name, "the file lacks the storage '" + view.key + "'", "Copy it again");
     return found->second;
   };
   return read_tensors(pickled, read, name);

@@ -17,10 +17,6 @@ namespace unroll::checkpoint {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& file, const std::string& what, std::string_view next) {
-  throw Error(ErrorKind::input_file, file, what, next);
-}
-
 // Copies a row of a tensor: n elements, `stride` apart. Returns the first index whose value does not fit, or n.
 using CopyRow = std::int64_t (*)(const std::byte* from, std::int64_t stride, Tensor& to, std::int64_t at,
                                  std::int64_t n);
@@ -90,7 +86,7 @@ Tensor copy_view(const TensorView& view, std::span<const std::byte> storage, con
     const std::size_t bytes = from * stored_bytes(view.type);
     const std::int64_t done = row.copy(storage.data() + bytes, stride, tensor, at, n);
     if (done != n)
-      refuse(file, "tensor '" + name + "' " + stored_text(view) + " has an element that does not fit " +
+      damaged(file, "tensor '" + name + "' " + stored_text(view) + " has an element that does not fit " +
                        std::string(dtype_name(row.dtype)) + ": element " + std::to_string(at + done),
              "Leave the tensor out of the file");
     for (std::size_t k = rank; k-- > 1;) {
@@ -103,9 +99,13 @@ Tensor copy_view(const TensorView& view, std::span<const std::byte> storage, con
 
 }  // namespace
 
+void damaged(const std::string& file, const std::string& what, std::string_view next) {
+  throw Error(ErrorKind::input_file, file, what, next);
+}
+
 std::int64_t check_view(const TensorView& view, const std::string& file, const std::string& name) {
   const std::string who = "tensor '" + name + "' " + stored_text(view);
-  if (view.sizes.size() != view.strides.size()) refuse(file, who + " has strides of another rank", "Save it again");
+  if (view.sizes.size() != view.strides.size()) damaged(file, who + " has strides of another rank", "Save it again");
   CheckedSize elements = 1, last = static_cast<std::uint64_t>(std::max<std::int64_t>(view.offset, 0));
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, size
   bool is_valid = view.offset >= 0, is_empty = false;
@@ -120,16 +120,16 @@ std::int64_t check_view(const TensorView& view, const std::string& file, const s
   }
   constexpr std::uint64_t k_most = std::uint64_t{1} << 62;  // of a Shape
   if (!is_valid || elements.get().value_or(k_most) >= k_most)
-    refuse(file, who + " has an impossible size or stride", "Save it again");
+    damaged(file, who + " has an impossible size or stride", "Save it again");
   if (is_empty) return 0;
   if (!last.get() || *last.get() >= static_cast<std::uint64_t>(view.count))
-    refuse(file, who + " reaches beyond its storage of " + std::to_string(view.count) + " elements", "Save it again");
+    damaged(file, who + " reaches beyond its storage of " + std::to_string(view.count) + " elements", "Save it again");
   // Sorted by stride, each axis must step over all inner axes.
   std::sort(axes.begin(), axes.end());
   std::int64_t extent = 0;  // last index of the axes so far; at most that of the storage
   for (const auto& [stride, size] : axes) {
     if (stride <= extent)
-      refuse(file, who + " reads an element of its storage twice, as after expand()", "Save it with .contiguous()");
+      damaged(file, who + " reads an element of its storage twice, as after expand()", "Save it with .contiguous()");
     extent += stride * (size - 1);
   }
   return static_cast<std::int64_t>(*elements.get());
@@ -139,7 +139,7 @@ NamedTensor read_view(const TensorView& view, std::span<const std::byte> storage
                       const std::string& name) {
   const std::string who = "tensor '" + name + "'";
   if ((CheckedSize(static_cast<std::uint64_t>(view.count)) * stored_bytes(view.type)).get() != storage.size())
-    refuse(file, who + ": its storage " + in_quotes(view.key) + " has " + std::to_string(storage.size()) + " bytes; " +
+    damaged(file, who + ": its storage " + in_quotes(view.key) + " has " + std::to_string(storage.size()) + " bytes; " +
                      std::to_string(view.count) + " elements of " + std::string(stored_name(view.type)) +
                      " are described",
            "Save the file again");

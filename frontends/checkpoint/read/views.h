@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "frontends/checkpoint/read/checkpoint.h"
+#include "frontends/checkpoint/read/named_tensor.h"
 #include "frontends/checkpoint/read/tensor_view.h"
 
 namespace unroll::checkpoint {
+
+[[noreturn]] void damaged(const std::string& file, const std::string& what, std::string_view next);
 
 // Returns the number of elements. Throws Error(input_file) unless every element lies in the storage and none is read
 // twice.

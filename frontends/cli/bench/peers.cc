@@ -47,6 +47,7 @@ std::string cell_options(const PeerRow& peer, const RecurrentModelOptions& m, co
   };
   if (m.skip != SkipConnection::none) throw refuse(fmt::format("model.stack = \"{}\"", word_of(m.skip)));
   if (m.peephole) throw refuse("model.peephole = true");
+  if (!m.front.empty() && !peer.text_cells) throw refuse("model.front");
   if (m.cell == "gru" && !m.reset_after) throw refuse("model.reset_after = false");
   if (!peer.variants && (!m.bias || m.projection > 0 || m.nonlinearity != Nonlinearity::tanh))
     throw refuse("model.bias = false, model.projection or model.nonlinearity");
@@ -76,6 +77,7 @@ OutsideResults run_peer(const PeerRow& peer, const CompareModel& model, const fs
       cell_options(peer, m, folder),
       mode, s.input, m.hidden, m.layers, s.batch, s.steps, std::max<std::int64_t>(o.threads.value_or(1), 1),
       shell_word((folder / "case.safetensors").string()), shell_word(out));
+  if (!m.front.empty()) command += " --front " + shell_word(nlohmann::json(m.front).dump());
   if (m.bidirectional) command += " --bidirectional";
   if (!m.bias && peer.variants) command += " --no-bias";
   if (m.projection > 0) command += fmt::format(" --projection {}", m.projection);

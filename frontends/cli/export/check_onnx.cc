@@ -10,6 +10,7 @@
 #include "frontends/cli/bench/stream_job.h"
 #include "frontends/cli/export/export_model.h"
 #include "frontends/config/run/job.h"
+#include "frontends/onnx/export.h"
 #include "frontends/onnx/import.h"
 #include "unroll/io/safetensors.h"
 #include "unroll/model/model.h"
@@ -102,8 +103,9 @@ struct OnnxCase {
 };
 std::vector<OnnxCase> cases_of(const ExportArguments& o, const ExportJob& job) {
   std::vector<OnnxCase> cases;
+  const std::int64_t factor = onnx::shortest_steps(job.inference);
   for (const CheckSizes& each : k_sizes) {
-    const auto sizes = sizes_of(job.inference, each);
+    const auto sizes = sizes_of(job.inference, {each.batch, each.steps * factor});
     OnnxCase c{.inputs = random_inputs(job, sizes, o.stream), .wanted = {}};
     c.wanted = run_network(job, "reference", c.inputs, sizes, o.stream);
     const double amplified = largest_difference(run_network(job, "cpu", c.inputs, sizes, o.stream), c.wanted);

@@ -135,7 +135,7 @@ RecurrentJob build_recurrent(const RecurrentModelOptions& options, const Recurre
   Scope scope(*job.graph, /*training=*/false, sizes.dtype);
   job.x = job.graph->input("x", {sizes.dtype, {sizes.steps, sizes.batch, sizes.input}});
   job.state_names = recurrent_state_names(options);
-  for (const Shape& shape : recurrent_state_shapes(options, sizes.batch))
+  for (const Shape& shape : recurrent_state_shapes(options, sizes.batch, sizes.input))
     job.initial.push_back(job.graph->input(job.state_names[job.initial.size()] + "0", {sizes.dtype, shape}));
   const Value lengths = sizes.lengths ? job.graph->input("lengths", {DType::i32, {sizes.batch}}) : Value{};
   CellLayerResult result = recurrent_model(scope, job.x, options, job.initial, lengths);

@@ -16,7 +16,6 @@ std::vector<Value> math_unary(Call& call) {
   return {f(call.in(0))};
 }
 
-Value exact_gelu(Value x) { return x * 0.5 * (erf(x * (1 / std::numbers::sqrt2)) + 1.0); }
 // sqrt(2 / pi) (x + 0.044715 x^3)
 Value tanh_gelu(Value x) {
   const Value inner = x * (mul(x, x) * 0.044715 + 1.0) * std::sqrt(2 / std::numbers::pi);
@@ -26,9 +25,9 @@ Value tanh_gelu(Value x) {
 std::vector<Value> gelu(Call& call) {
   const std::string form = call.text("approximate", "none");
   if (form != "none" && form != "tanh") call.refuse("approximate '" + form + "' is unknown");
-  return {form == "tanh" ? tanh_gelu(call.in(0)) : exact_gelu(call.in(0))};
+  return {form == "tanh" ? tanh_gelu(call.in(0)) : unroll::gelu(call.in(0))};
 }
-std::vector<Value> bias_gelu(Call& call) { return {exact_gelu(add(call.in(0), call.in(1)))}; }
+std::vector<Value> bias_gelu(Call& call) { return {unroll::gelu(add(call.in(0), call.in(1)))}; }
 std::vector<Value> fast_gelu(Call& call) {
   const Value x = call.in(0);
   return {tanh_gelu(call.has(1) ? add(x, call.in(1)) : x)};
@@ -100,7 +99,7 @@ constexpr OperatorRow k_math_rows[] = {
     {"Sin", 7, of_constant<sine>},
     {"BiasGelu", 1, bias_gelu, k_microsoft},
     {"FastGelu", 1, fast_gelu, k_microsoft},
-    {"Gelu", 1, math_unary<exact_gelu>, k_microsoft},
+    {"Gelu", 1, math_unary<unroll::gelu>, k_microsoft},
     {"QuickGelu", 1, quick_gelu, k_microsoft},
 };
 

@@ -95,9 +95,7 @@ std::int64_t Site::integer(const std::string& attribute) const {
 }
 
 Extent Site::fit(const std::vector<std::int64_t>& values) const {
-  const std::optional<Extent> extent = emit.sizes().fit(values);
-  if (!extent) refuse("a dimension is no sum of products of the free sizes");
-  return *extent;
+  return emit.sizes().fit(values).value_or(Extent());
 }
 
 Extent Site::extent(const std::string& attribute) const {
@@ -163,6 +161,7 @@ std::vector<Operand> Emitter::graph(const Builds& builds, const std::vector<Oper
     std::vector<Operand> operands;
     for (const ValueId& input : node.inputs) operands.push_back(values.at(input));
     const Site at{*this, builds, id, operands};
+    const Site* const outer = std::exchange(site_, &at);
     std::vector<Operand> outputs;
     if (node.op == Op::constant) {
       outputs = constant(at);
@@ -172,6 +171,7 @@ std::vector<Operand> Emitter::graph(const Builds& builds, const std::vector<Oper
       at.refuse("the op has no ONNX form");
     }
     if (outputs.empty()) outputs = by_body(at);
+    site_ = outer;
     for (std::size_t k = 0; k < outputs.size(); ++k)
       values.emplace(ValueId{id, static_cast<std::int32_t>(k)}, outputs[k]);
   }

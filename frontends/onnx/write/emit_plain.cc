@@ -10,13 +10,15 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
+constexpr std::int64_t k_to_the_end = std::numeric_limits<std::int64_t>::max();  // an end of Slice
+
 struct NamedOp {
   Op op;
   const char* name;
 };
 // Ops with the same meaning in ONNX, operands in order.
 constexpr NamedOp k_same[] = {
-    {Op::neg, "Neg"},          {Op::abs, "Abs"},        {Op::sign, "Sign"},
+    {Op::neg, "Neg"},          {Op::abs, "Abs"},        {Op::sign, "Sign"},      {Op::erf, "Erf"},
     {Op::exp, "Exp"},          {Op::log, "Log"},        {Op::sqrt, "Sqrt"},
     {Op::tanh, "Tanh"},        {Op::sigmoid, "Sigmoid"}, {Op::stop_gradient, "Identity"},
     {Op::add, "Add"},          {Op::sub, "Sub"},        {Op::mul, "Mul"},
@@ -74,20 +76,58 @@ std::vector<Operand> select(const Site& at) {
 
 std::vector<Operand> cast(const Site& at) { return {{at.emit.cast(at.in(0), at.out_dtype())}}; }
 
-std::vector<Operand> reshape(const Site& at) { return {{at.emit.reshaped(at.in(0), at.extents("shape"))}}; }
+// The axes whose size is 1 in all builds. `others` receives the sizes of the others, build by build.
+Integers axes_of_one(const Site& at, auto&& shape_in, std::vector<std::int64_t>& others) {
+  Integers ones;
+  for (int axis = 0; axis < shape_in(*at.builds[0]).rank(); ++axis)
+    if (std::ranges::all_of(at.builds, [&](const Graph* g) { return shape_in(*g)[axis] == 1; })) ones.push_back(axis);
+  for (const Graph* graph : at.builds)
+    for (int axis = 0; axis < shape_in(*graph).rank(); ++axis)
+      if (std::ranges::count(ones, axis) == 0) others.push_back(shape_in(*graph)[axis]);
+  return ones;
+}
+
+std::vector<Operand> reshape(const Site& at) {
+  const std::vector<Extent> to = at.extents("shape");
+  Integers before, after;
+  const Integers squeezed = axes_of_one(
+      at, [&](const Graph& g) -> const Shape& { return g.type(g.node(at.id).inputs[0]).shape; }, before);
+  const Integers added =
+      axes_of_one(at, [&](const Graph& g) -> const Shape& { return g.node(at.id).outputs[0].shape; }, after);
+  const bool is_unknown = std::ranges::any_of(to, [](const Extent& e) { return e.terms.empty(); });
+  if (!is_unknown || before != after) return {{at.emit.reshaped(at.in(0), to)}};
+  Emitter& e = at.emit;
+  const std::string x = squeezed.empty() ? at.in(0) : e.node("Squeeze", {at.in(0), e.integers(squeezed)});
+  return {{added.empty() ? x : e.node("Unsqueeze", {x, e.integers(added)})}};
+}
 
 std::vector<Operand> transpose(const Site& at) {
   return {{at.emit.node("Transpose", {at.in(0)}, {{"perm", at.node().attributes.get<Ints>("permutation")}})}};
 }
 
 Extent sum(Extent a, const Extent& b) {
+  if (a.terms.empty() || b.terms.empty()) return {};
   for (std::size_t k = 0; k < a.terms.size(); ++k) a.terms[k] += b.terms[k];
   return a;
 }
 
+// True if the slice ends where its operand ends, for all sizes.
+bool is_at_end(const Site& at) {
+  return std::ranges::all_of(at.builds, [&](const Graph* graph) {
+    const Node& node = graph->node(at.id);
+    const auto integer = [&](const char* name) { return node.attributes.get<std::int64_t>(name); };
+    const Shape& shape = graph->type(node.inputs[0]).shape;
+    return integer("start") + integer("size") == shape[static_cast<int>(integer("axis"))];
+  });
+}
+
 std::vector<Operand> slice(const Site& at) {
-  const Extent start = at.extent("start"), end = sum(start, at.extent("size"));
+  const Extent start = at.extent("start"), size = at.extent("size"), end = sum(start, size);
   const std::string axis = at.emit.integers({at.integer("axis")});
+  if (start.terms.empty() && size.is_constant() && size.constant() > 0 && is_at_end(at)) {
+    const std::string from = at.emit.integers({-size.constant()}), to = at.emit.integers({k_to_the_end});
+    return {{at.emit.node("Slice", {at.in(0), from, to, axis})}};
+  }
   return {{at.emit.node("Slice", {at.in(0), at.emit.size(start), at.emit.size(end), axis})}};
 }
 
@@ -180,6 +220,50 @@ std::vector<Operand> gather(const Site& at) {
   return {{e.select(is_inside, read, e.scalar(at.out_dtype(), 0), at.out_dtype())}};
 }
 
+// Position i of all windows is a slice with steps; the slices are stacked before the last axis.
+std::vector<Operand> windows(const Site& at) {
+  Emitter& e = at.emit;
+  const std::int64_t axis = at.integer("axis"), size = at.integer("size"), dilation = at.integer("dilation");
+  const std::string axes = e.integers({axis}), stack_axis = e.integers({at.rank(0) - 1});
+  const std::string stride = e.integers({at.integer("stride")});
+  std::vector<std::string> parts;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t behind = (size - 1 - i) * dilation;  // positions that no window has as its i-th one
+    const std::int64_t end = behind == 0 ? k_to_the_end : -behind;
+    const std::string part = e.node("Slice", {at.in(0), e.integers({i * dilation}), e.integers({end}), axes, stride});
+    parts.push_back(e.node("Unsqueeze", {part, stack_axis}));
+  }
+  return {{e.node("Concat", parts, {{"axis", std::int64_t{at.rank(0) - 1}}})}};
+}
+
+// ONNX has one batch axis and the channels before the positions. Empty if this convolution has another form.
+std::vector<Operand> conv(const Site& at) {
+  const Attributes& a = at.node().attributes;
+  const Integers axes = a.get<Ints>("axes"), low = a.get<Ints>("low"), high = a.get<Ints>("high");
+  const auto rank = static_cast<std::int64_t>(at.rank(0)), n = std::ssize(axes);
+  const bool is_cut = std::ranges::any_of(low, [](auto p) { return p < 0; }) ||
+                      std::ranges::any_of(high, [](auto p) { return p < 0; });
+  if (rank != n + 2 || is_cut) return {};
+  Integers to{0}, from(rank), pads = low;  // the permutations before and after the node
+  for (std::int64_t axis = 0; axis + 1 < rank; ++axis)
+    if (std::ranges::count(axes, axis) == 0) to[0] = axis;
+  to.push_back(rank - 1);
+  to.insert(to.end(), axes.begin(), axes.end());
+  for (std::int64_t k = 0; k < rank; ++k) from[to[k]] = k;
+  pads.insert(pads.end(), high.begin(), high.end());
+  Integers of_weight{0, n + 1};
+  for (std::int64_t k = 1; k <= n; ++k) of_weight.push_back(k);
+  Emitter& e = at.emit;
+  std::vector<std::string> inputs{e.node("Transpose", {at.in(0)}, {{"perm", to}}),
+                                  e.node("Transpose", {at.in(1)}, {{"perm", of_weight}})};
+  if (at.n_inputs() > 2) inputs.push_back(at.in(2));
+  const std::string y = e.node("Conv", inputs, {{"strides", Integers(a.get<Ints>("stride"))},
+                                                {"dilations", Integers(a.get<Ints>("dilation"))},
+                                                {"pads", pads},
+                                                {"group", a.get<std::int64_t>("groups")}});
+  return {{e.node("Transpose", {y}, {{"perm", from}})}};
+}
+
 std::vector<Operand> softmax(const Site& at) {
   const char* const name = at.node().op == Op::softmax ? "Softmax" : "LogSoftmax";
   return {{at.emit.node(name, {at.in(0)}, {{"axis", std::int64_t{-1}}})}};
@@ -187,6 +271,7 @@ std::vector<Operand> softmax(const Site& at) {
 
 constexpr EmitRow k_plain_rows[] = {
     {Op::neg, same},          {Op::abs, same},          {Op::sign, same},        {Op::exp, same},
+    {Op::erf, same},
     {Op::log, same},          {Op::sqrt, same},         {Op::tanh, same},        {Op::sigmoid, same},
     {Op::stop_gradient, same}, {Op::add, same},         {Op::sub, same},         {Op::mul, same},
     {Op::maximum, same},      {Op::minimum, same},      {Op::less, same},        {Op::less_equal, same},
@@ -196,6 +281,7 @@ constexpr EmitRow k_plain_rows[] = {
     {Op::slice, slice},       {Op::pad, pad},           {Op::concat, concat},    {Op::broadcast, broadcast},
     {Op::iota, iota},         {Op::matmul, matmul},     {Op::reduce_sum, reduce}, {Op::reduce_max, reduce},
     {Op::argmax, argmax},     {Op::gather, gather},     {Op::softmax, softmax},  {Op::log_softmax, softmax},
+    {Op::windows, windows},   {Op::conv, conv},
 };
 
 }  // namespace

@@ -165,6 +165,7 @@ std::string Emitter::letter_size(std::size_t letter) {
 
 std::string Emitter::size(const Extent& extent) {
   if (extent.is_constant()) return integers({extent.constant()});
+  if (extent.terms.empty()) site_->refuse("a size is no sum of products of the free sizes, as after a stride");
   if (const auto found = extents_.find(extent); found != extents_.end()) return found->second;
   std::string sum;
   for (std::size_t s = 0; s < extent.terms.size(); ++s) {

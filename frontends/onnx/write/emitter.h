@@ -28,6 +28,8 @@ struct Operand {
   std::string label = {};  // of a tensor: the parameter name
 };
 
+struct Site;
+
 class Emitter {
  public:
   // `external_data`: see export_model.
@@ -95,6 +97,7 @@ class Emitter {
   const Inference& inference_;
   const Sizes& sizes_;
   const std::string external_data_;
+  const Site* site_ = nullptr;  // of the node that is emitted
   Scope prelude_, main_;  // the prelude computes sizes from the shapes of the inputs
   Scope* scope_ = &main_;
   std::vector<Item> initializers_;

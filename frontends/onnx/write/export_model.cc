@@ -7,6 +7,7 @@
 #include "unroll/ir/ops.h"
 #include "unroll/model/model.h"
 #include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace unroll::onnx {
 namespace {
@@ -95,6 +96,29 @@ TaskGraph y_and_states(const CellLayerResult& result, const std::vector<std::str
 
 }  // namespace
 
+std::int64_t shortest_steps(const Inference& inference) {
+  constexpr std::int64_t k_longest = 4096;
+  for (std::int64_t factor = 1; factor <= k_longest; factor *= 4) {
+    const auto built = attempt([&] {
+      Graph graph;
+      Scope scope(graph, /*training=*/false);
+      std::map<std::string, Value, std::less<>> values;
+      for (const TensorSpec& spec : inference.inputs) {
+        std::vector<std::int64_t> dims;
+        for (const Axis& axis : spec.axes) {
+          dims.push_back(axis.letter.empty() ? axis.size : 1);
+          for (std::size_t n = letters_of(axis).size(); n > 0; --n) dims.back() *= 2 * factor;
+        }
+        values.emplace(spec.name, graph.input(spec.name, {spec.dtype, Shape(dims)}));
+      }
+      inference.network(scope, Inputs(std::move(values)));
+      return true;
+    });
+    if (built || built.error().kind() != ErrorKind::shape) return factor;
+  }
+  return 1;
+}
+
 ExportedModel export_model(const Inference& inference, const TensorMap& parameters, bool with_states,
                            const std::map<std::string, std::string>& properties,
                            const std::string& external_data) {
@@ -104,7 +128,7 @@ ExportedModel export_model(const Inference& inference, const TensorMap& paramete
   for (const auto& [name, tensor] : parameters)
     if (external_data.empty()) bytes += tensor.bytes().size();
   require_size(bytes);
-  const Sizes sizes(inference);
+  const Sizes sizes(inference, shortest_steps(inference));
   std::vector<Build> built;
   Builds builds;
   for (std::size_t k = 0; k < sizes.builds(); ++k) {
@@ -153,7 +177,7 @@ Inference stream_inference(const StreamModel& stream) {
 Inference stack_inference(const RecurrentModelOptions& options, std::int64_t inputs, bool lengths) {
   Inference i{.inputs = {{"x", DType::f32, {letter("T"), letter("B"), fixed(inputs)}}}, .outputs = {},
               .states = recurrent_state_names(options), .network = {}};
-  const std::vector<Shape> shapes = recurrent_state_shapes(options, 1);
+  const std::vector<Shape> shapes = recurrent_state_shapes(options, 1, inputs);
   std::vector<TensorSpec> states;
   for (std::size_t k = 0; k < shapes.size(); ++k)
     states.push_back({i.states[k], DType::f32, {fixed(shapes[k][0]), letter("B"), fixed(shapes[k][2])}});

@@ -8,13 +8,13 @@
 namespace unroll::onnx {
 namespace {
 
-constexpr std::int64_t k_low[] = {5, 3, 4, 7};  // by letter; the second size is one more
+constexpr std::int64_t k_low[] = {5, 3, 4, 7};  // by letter
 constexpr std::int64_t k_check = 6;             // added in the build that checks
 
 }  // namespace
 
 bool Extent::is_constant() const {
-  return std::all_of(terms.begin() + 1, terms.end(), [](std::int64_t c) { return c == 0; });
+  return !terms.empty() && std::all_of(terms.begin() + 1, terms.end(), [](std::int64_t c) { return c == 0; });
 }
 
 std::vector<std::string> letters_of(const Axis& axis) {
@@ -27,18 +27,19 @@ std::vector<std::string> letters_of(const Axis& axis) {
   return letters;
 }
 
-Sizes::Sizes(const Inference& inference) {
+Sizes::Sizes(const Inference& inference, std::int64_t factor) {
   for (const TensorSpec& spec : inference.inputs)
     for (const Axis& axis : spec.axes)
       for (const std::string& letter : letters_of(axis))
         if (std::find(letters_.begin(), letters_.end(), letter) == letters_.end()) letters_.push_back(letter);
   if (letters_.size() > std::size(k_low))
     throw Error(ErrorKind::unsupported, "export", "the model has more than 4 free sizes");
+  for (std::size_t l = 0; l < letters_.size(); ++l) low_.push_back(k_low[l] * factor);
 }
 
 std::int64_t Sizes::size(std::size_t letter, std::size_t build) const {
-  if (build + 1 == builds()) return k_low[letter] + k_check;
-  return k_low[letter] + static_cast<std::int64_t>(build >> letter & 1);
+  if (build + 1 == builds()) return low_[letter] + k_check;
+  return low_[letter] + static_cast<std::int64_t>(build >> letter & 1);
 }
 
 Shape Sizes::shape(const TensorSpec& spec, std::size_t build) const {
@@ -62,7 +63,7 @@ std::optional<Extent> Sizes::fit(std::span<const std::int64_t> values) const {
       std::int64_t& low = e.terms[s];
       std::int64_t& high = e.terms[s | std::size_t{1} << l];
       high -= low;
-      low -= high * k_low[l];
+      low -= high * low_[l];
     }
   }
   std::int64_t check = 0;

@@ -14,7 +14,8 @@
 
 namespace unroll::onnx {
 
-// The sum over all sets s of letters of terms[s] times the product of the sizes in s. Bit l of s is letter l.
+// The sum over all sets s of letters of terms[s] times the product of the sizes in s. Bit l of s is letter l. Without
+// terms it is no such sum, as after a stride, and only the model knows it when it runs.
 struct Extent {
   std::vector<std::int64_t> terms;
   bool is_constant() const;
@@ -25,7 +26,7 @@ struct Extent {
 class Sizes {
  public:
   // The letters of the inputs. An axis "S*B" is a product of letters.
-  explicit Sizes(const Inference& inference);
+  explicit Sizes(const Inference& inference, std::int64_t factor = 1);  // `factor` of all sizes that are tried
 
   const std::vector<std::string>& letters() const { return letters_; }
   // Number of builds: one for each corner of two sizes per letter, which determine an Extent, and one more to check it.
@@ -39,6 +40,7 @@ class Sizes {
  private:
   std::int64_t size(std::size_t letter, std::size_t build) const;
   std::vector<std::string> letters_;
+  std::vector<std::int64_t> low_;  // by letter; the second size is one more
 };
 
 std::vector<std::string> letters_of(const Axis& axis);  // "S*B": S, B; none: a fixed size

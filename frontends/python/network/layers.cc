@@ -102,6 +102,8 @@ void add_value(nb::module_& module) {
 void add_functions(nb::module_& module) {
   module.def("tanh", unary<tanh>, "x"_a).def("sigmoid", unary<sigmoid>, "x"_a).def("relu", unary<relu>, "x"_a);
   module.def("exp", unary<exp>, "x"_a).def("log", unary<log>, "x"_a).def("silu", unary<silu>, "x"_a);
+  module.def("gelu", unary<gelu>, "x"_a, "Gaussian error linear unit, as torch.nn.functional.gelu.");
+  module.def("glu", unary<glu>, "x"_a, "a * sigmoid(b) for the halves a, b of the last axis, as nn.GLU.");
   module.def("softmax", unary<softmax>, "x"_a, "Softmax over the last axis.");
   module.def("log_softmax", unary<log_softmax>, "x"_a, "Logarithm of softmax over the last axis.");
   module.def("maximum", binary<maximum>, "a"_a, "b"_a).def("minimum", binary<minimum>, "a"_a, "b"_a);
@@ -287,6 +289,7 @@ void add_layers(nb::module_& module) {
   add_value(module);
   add_functions(module);
   add_layer_functions(module);
+  add_convolutions(module);
   add_attention(module);
   add_losses(module);
   add_recurrent(module);

@@ -8,5 +8,6 @@
 namespace unroll::python {
 
 void add_layers(nanobind::module_& module);
+void add_convolutions(nanobind::module_& module);
 
 }  // namespace unroll::python

@@ -22,12 +22,22 @@ from ._core import (DeviceError, DifferError, DTypeError, Error, GraphError, Inp
 __all__ = ["DeviceError", "DifferError", "DTypeError", "Error", "GraphError", "InputFileError", "InternalError",
            "Model", "NumericError", "OutOfMemoryError", "PeerError", "Run", "ShapeError", "StorageError", "Stream",
            "TensorSpec", "UnsupportedError", "UsageError", "__version__", "backtest", "build", "evaluate", "forecast",
-           "layers", "load", "train"]
+           "layers", "load", "load_arrays", "train"]
 
 
 def load(path, backend="cpu", threads=0):
     """Load a model that training wrote: a run folder or a safetensors file. With threads=0 it uses all processors."""
     return _core._load(_arguments.path("unroll.load: path", path), backend, threads)
+
+
+def load_arrays(path):
+    """Return the tensors of a file as a dict of arrays by name: safetensors, torch.save, torch.jit.save or .npz.
+
+    Nothing in the file is executed. Tensors of whole modules and training states have the keys and attributes around
+    them as names, joined by dots; weight norm, spectral norm and pruning are folded into their weights. float16 and
+    bfloat16 become float32, integers int32.
+    """
+    return _core._load_arrays(_arguments.path("unroll.load_arrays: path", path))
 
 
 def train(config, out=None, *, settings=None, resume=False, on_report=None):

@@ -26,18 +26,44 @@ from typing import Union
 
 from . import _arguments, _core
 from ._core import (Model, Run, Value, abs, additive_attention, argmax, bce, concat, dot_attention, dropout, embedding,
-                    equal, exp, huber, imported, layer_norm, less, linear, log, log_softmax, mae, masked_mean, matmul,
-                    max, maximum, mean, minimum, mse, multi_head_attention, parameter, pinball, relu, reshape,
-                    sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square, sum, tanh,
-                    transpose, where)
+                    equal, exp, gelu, glu, huber, imported, layer_norm, less, linear, log, log_softmax, mae,
+                    masked_mean, matmul, max, maximum, mean, minimum, mse, multi_head_attention, parameter, pinball,
+                    relu, reshape, sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square,
+                    sum, tanh, transpose, where)
 
-__all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "bce", "cell", "concat", "dot_attention",
-           "dropout", "embedding", "equal", "exp", "gru", "huber", "imported", "layer_norm", "less", "linear", "log",
-           "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max", "maximum", "mean", "minimum", "model", "mse",
-           "multi_head_attention", "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask", "sigmoid", "silu",
-           "slice", "softmax", "softmax_cross_entropy", "sqrt", "square", "sum", "tanh", "train", "transpose", "where"]
+__all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "average_pool", "bce", "cell", "concat", "conv",
+           "dot_attention", "dropout", "embedding", "equal", "exp", "gelu", "glu", "gru", "huber", "imported",
+           "layer_norm", "less", "linear", "log", "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max",
+           "max_pool", "maximum", "mean", "minimum", "model", "mse", "multi_head_attention", "parameter", "pinball",
+           "relu", "reshape", "rnn", "sequence_mask", "sigmoid", "silu", "slice", "softmax", "softmax_cross_entropy",
+           "sqrt", "square", "sum", "tanh", "train", "transpose", "where"]
 
 States = Union[Sequence[Value], None]
+
+
+Sizes = Union[int, Sequence[int]]
+
+
+def conv(x: Value, channels: int, kernel: Sizes, *, stride: Sizes = 1, dilation: Sizes = 1, groups: int = 1,
+         padding: str = "causal", bias: bool = True, name: str = "") -> Value:
+    """Convolution, channels last: over time of x [T, B, I] with one size of a kernel, over the two axes before the
+    channels of x [B, H, W, I] with two.
+
+    padding   causal: zeros before the start, so that y at step t sees no later input; same: zeros on both sides, as
+              many outputs as inputs with stride 1; valid: none
+    Parameters: NAME.weight [channels, I / groups, *kernel], NAME.bias [channels], as nn.Conv1d and nn.Conv2d.
+    """
+    return _core._conv(x, channels, kernel, stride, dilation, groups, padding, bias, name)
+
+
+def max_pool(x: Value, size: Sizes, *, stride: Union[Sizes, None] = None) -> Value:
+    """Largest value of each window; axes as for conv. stride None: that of `size`."""
+    return _core._pool(x, size, stride, "max")
+
+
+def average_pool(x: Value, size: Sizes, *, stride: Union[Sizes, None] = None) -> Value:
+    """Mean of each window; axes as for conv. stride None: that of `size`."""
+    return _core._pool(x, size, stride, "average")
 
 
 def rnn(x: Value, hidden: int, *, layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
@@ -101,7 +127,8 @@ def model(network: Callable[..., Value | Mapping[str, Value]], inputs: Mapping[s
                  "y", or a dict of them. It is called once for each shape of the inputs.
     inputs       axes of each input, a letter where each run chooses the size: {"x": ("T", "B", 40)}. A dtype may come
                  first: {"ids": ("int32", "T", "B")}. One letter has one size in a run.
-    parameters   a dict of arrays or tensors by name, or a safetensors file; None: drawn from `seed`, as PyTorch does
+    parameters   a dict of arrays or tensors by name, or a file of unroll.load_arrays; None: drawn from `seed`, as
+                 PyTorch does
     """
     _arguments.function("layers.model: network", network)
     _arguments.mapping("layers.model: inputs", "axes by name", inputs)
@@ -226,5 +253,6 @@ class Trainer:
 
 def _parameters(given):
     if isinstance(given, (str, os.PathLike)):
-        return _core._load_arrays(os.fspath(given))
+        path = os.fspath(given)
+        return _core._load_model(path) if path.endswith(".safetensors") else _core._load_arrays(path)
     return dict(_arguments.mapping("parameters", "arrays by name, or a file", given))

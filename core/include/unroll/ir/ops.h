@@ -71,6 +71,8 @@ inline Value operator>=(double a, Value b) { return greater_equal(scalar_like(b,
 UNROLL_API Value square(Value x);
 UNROLL_API Value relu(Value x);      // maximum(x, 0)
 UNROLL_API Value silu(Value x);      // x * sigmoid(x)
+UNROLL_API Value gelu(Value x);      // x (1 + erf(x / sqrt 2)) / 2 (Hendrycks & Gimpel 2016)
+UNROLL_API Value glu(Value x);       // a * sigmoid(b) for the halves a, b of the last axis (Dauphin et al. 2017)
 UNROLL_API Value softplus(Value x);  // log(1 + e^x), overflow-safe
 // min(max(x, low), high). The gradient is 1 where low <= x <= high, else 0.
 UNROLL_API Value clip(Value x, double low, double high);

@@ -22,6 +22,8 @@ class UNROLL_API Step {
  public:
   Value x() const { return x_; }                             // [B, I]
   Value state(int i) const;                                  // [B, size of state i]
+  // Returns the last `steps` inputs [B, steps*I], oldest first; those before the start are zero. At most Cell::window.
+  Value window(std::int64_t steps);
   std::int64_t hidden() const { return hidden_; }
   // Returns a parameter of the layer. It is created once and shared by all steps.
   Value parameter(std::string_view name, Shape shape, Initializer initializer);
@@ -57,6 +59,7 @@ struct CellStep {
 struct Cell {
   std::vector<std::int64_t> state_sizes;
   std::function<CellStep(Step&)> step;
+  std::int64_t window = 1;  // inputs that Step::window may return
 };
 // Creates the cell for a hidden size.
 using CellFactory = std::function<Cell(std::int64_t hidden)>;

@@ -15,6 +15,10 @@ namespace unroll {
 // Layers. Parameters have PyTorch's names, layouts and default initialization.
 // "weight" [O, I], "bias" [O]
 UNROLL_API Value linear_layer(Scope scope, Value x, std::int64_t outputs, bool bias = true);
+// The convolution of unroll/ir/ops.h, channels last: x [..., L..., C] -> [..., N..., O], with a kernel for each axis of
+// `options`. "weight" [O, C / groups, K...], "bias" [O]
+UNROLL_API Value conv_layer(Scope scope, Value x, std::int64_t channels, const Ints& kernel, const ConvOptions& options,
+                            bool bias = true);
 // "weight" [V, E]
 UNROLL_API Value embedding_layer(Scope scope, Value ids, std::int64_t n_ids, std::int64_t width,
                                  Initializer start = Initializer::normal(1));

@@ -43,6 +43,9 @@ struct RecurrentModelOptions {
   bool peephole = false;              // lstm
   RecurrentInit init = RecurrentInit::pytorch;
   double forget_bias = 0;             // lstm: added to the forget gate's block of bias_ih
+  // Layers before the recurrent ones: convolutions over time, pooling and activations, such as "conv(64, kernel=5)",
+  // "relu", "max_pool(2)". docs/config.md has their arguments.
+  std::vector<std::string> front = {};
   std::vector<TextCell> cells = {};   // override built-in cells of the same name, except rnn, gru, lstm
 
   DropoutMask mask() const { return variational ? DropoutMask::sequence : DropoutMask::step; }
@@ -57,6 +60,11 @@ inline constexpr auto k_options<RecurrentModelOptions> = std::array{
     option<&RecurrentModelOptions::cell>(
         {"model.cell", any_value,
          "rnn, gru, lstm, another built-in cell (see `unroll doctor`), or the NAME of a table [cells.NAME]"}),
+    option<&RecurrentModelOptions::front>(
+        {"model.front", any_value,
+         "layers before the recurrent ones, over time: conv(CHANNELS, kernel=K, stride=1, dilation=1, groups=1, "
+         "padding=causal|same, bias=true), max_pool(K), average_pool(K), layer_norm, dropout(RATE), relu, gelu, silu, "
+         "tanh, sigmoid, glu"}),
     option<&RecurrentModelOptions::hidden>({"model.hidden", between(1, 1e6), "width H of the state"}),
     option<&RecurrentModelOptions::layers>({"model.layers", between(1, 64), "number of stacked layers L"}),
     option<&RecurrentModelOptions::skip>(
@@ -113,7 +121,9 @@ struct CellLayerResult {
 // Stacked layers of options.cell on x [T,B,I]. `initial`: one [L*D,B,size] per shape of recurrent_state_shapes, or
 // empty for zeros; an lstm has two states, h and c. lengths i32 [B]. reset b8 [T,B]: where true, the row's states are
 // set to zero before the step; not supported with lengths or two directions. Parameters of rnn, gru and lstm:
-// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse". Throws Error(usage) on
+// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0", and "..._reverse". With options.front,
+// parameters "front.0.weight" and so on; strides make y shorter. In one direction, the last inputs of causal
+// convolutions and of Step::window are further states, [steps,B,width], after those of the cell. Throws Error(usage) on
 // an unknown cell, with a list of the known ones, and on options the cell does not support.
 UNROLL_API CellLayerResult recurrent_model(Scope scope, Value x, const RecurrentModelOptions& options,
                                            ValueList initial = {}, Value lengths = {}, Value reset = {});
@@ -123,8 +133,11 @@ UNROLL_API CellLayerResult cell_layer(Scope scope, const CellFactory& cell, Valu
                                       Value reset = {});
 // The cell of such a stack, for Step::run and cell_layer. Errors as above.
 UNROLL_API Cell recurrent_cell(const RecurrentModelOptions& options);
-UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch);
-// "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names.
+// `inputs` is the width I of x; only models with options.front or Step::window need it.
+UNROLL_API std::vector<Shape> recurrent_state_shapes(const RecurrentModelOptions& options, std::int64_t batch,
+                                                     std::int64_t inputs = 0);
+// "h" and "c" as in PyTorch, then "s2_", "s3_", ... The states of a text cell keep their own names. Then "front0_" and
+// "window0_" and so on.
 UNROLL_API std::vector<std::string> recurrent_state_names(const RecurrentModelOptions& options);
 
 // Built-in cells other than rnn, gru and lstm, by name ("lnlstm", "mgu", ...). Null when unknown.
