@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -80,7 +81,7 @@ def best_of(results):
 def sides_of(workload, mode, here, o, case):
     """Name: command, of every side that takes part."""
     common = ["--mode", mode, "--seconds", o.seconds]
-    ours = [o.unroll, "bench", *workload.shape.split(), *workload.ours.split(), *common, "--json"]
+    ours = [o.unroll, "bench", *workload.shape.split(), *shlex.split(workload.ours), *common, "--json"]
     threads = ["--threads", peer_threads(o)]
     saves = [] if mode == "stream" else ["--save", case]
     sides = {"unroll": [*ours, "--threads", o.threads, "--backend", o.backend, *saves]}
@@ -95,7 +96,7 @@ def sides_of(workload, mode, here, o, case):
                     [api_peer(o), *workload.shape.split(), *common, "--threads", count, *check]
             continue
         name = " ".join(filter(None, [peer, options.replace("--cell ", "").replace("--", "")]))
-        sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *options.split(), *common,
+        sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *shlex.split(options), *common,
                        *threads, *check]
     return sides
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What bench/run.py times: shapes that both sides take, and what each side adds. T time, B batch, I input, H hidden."""
 import dataclasses
+import json
 import pathlib
+import shlex
 
 CELLS = pathlib.Path(__file__).resolve().parents[1] / "docs/examples/cells"
 
@@ -38,6 +40,13 @@ def layer(name, shape, infer=None, train=None, **more):
     return Workload(name, shape, goals=goals, **more)
 
 
+def crnn(name, front, shape, infer=None, train=None):
+    """Recurrent layers behind convolutions over time, model.front: beside PyTorch."""
+    cell, texts = " ".join(shape.split()[:2]), json.dumps(front.split(";"))
+    return layer(name, own(shape), infer, train, ours=f"{cell} --set {shlex.quote('model.front=' + texts)}",
+                 peers=(("torch", f"{cell} --front {shlex.quote(texts)}"),))
+
+
 def by_text(name, config, peers, shape, infer=None, train=None, modes=("infer", "train")):
     """A cell of docs/examples/cells against the same cell written by hand elsewhere."""
     difference = CHAOTIC if config == "layer-norm.toml" else Workload.difference
@@ -72,6 +81,10 @@ WORKLOADS = [
     layer("rnn B32", sizes("rnn", 128, 256, 32, 100)),
     layer("lstm small", SMALL, 2, 4),
     layer("gru small", sizes("gru", 32, 64, 16, 50), 8, 25),
+    crnn("crnn B32", "conv(128, kernel=5);relu;conv(128, kernel=5);relu", sizes("gru", 64, 128, 32, 200), 1.1, 1.2),
+    crnn("crnn B8, strides", "conv(64, kernel=5, stride=2, padding=same);relu;conv(96, kernel=3, padding=same);relu;"
+         "max_pool(2)", sizes("lstm", 80, 128, 8, 400) + " --bidirectional", 1.1, 1.2),
+    crnn("crnn B1, depthwise", "conv(64, kernel=1);conv(64, kernel=7, groups=64);gelu", sizes("gru", 40, 64, 1, 500)),
     by_text("lstm as text, H512 B64", "lstm.toml", HAND, LARGE, train=3),
     by_text("lstm as text, small", "lstm.toml", HAND, SMALL, train=30),
     by_text("lnlstm as text, B32", "layer-norm.toml", NORM, MIDDLE, 4.5, 8),

@@ -116,9 +116,9 @@ void add_training(nb::module_& module) {
     return forecast({config, true, settings, {}, false, nb::none()}, levels);
   }, "config"_a, "settings"_a, "levels"_a);
   module.def("_backtest", [](const std::string& config, const std::vector<std::string>& settings, std::int64_t folds,
-                             bool refit) {
-    return backtest({config, true, settings, {}, false, nb::none()}, folds, refit);
-  }, "config"_a, "settings"_a, "folds"_a, "refit"_a);
+                             bool refit, const std::vector<double>& levels) {
+    return backtest({config, true, settings, {}, false, nb::none()}, folds, refit, levels);
+  }, "config"_a, "settings"_a, "folds"_a, "refit"_a, "levels"_a);
   module.def("_evaluate", [](const std::string& folder, const std::string& split,
                              const std::vector<std::string>& settings) {
     const Evaluation e = evaluate(folder, split, settings);

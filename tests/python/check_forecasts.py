@@ -81,7 +81,7 @@ with tempfile.TemporaryDirectory() as folder:
     words = [w for k, v in (SETTINGS | {"data.id": "store", "data.horizon": 3}).items() for w in ("--set", f"{k}={v}")]
     call = lambda *words: subprocess.run([UNROLL, *words], check=True, capture_output=True, text=True)
     call("new", "forecast", f"{folder}/c.toml", "--data", data, *words, "--set", "train.validate_every=20")
-    call("backtest", f"{folder}/c.toml", "--folds", "2", "--forecasts", out)
+    call("backtest", f"{folder}/c.toml", "--folds", "2", "--forecasts", out, "--level", "60")
     wanted = list(csv.DictReader(out.open()))
     run = unroll.train(f"{folder}/c.toml", out=f"{folder}/run")
     of_command = json.loads(call("eval", f"{folder}/run", "--json").stdout)
@@ -98,17 +98,19 @@ with tempfile.TemporaryDirectory() as folder:
           "an array or list of numbers is one history")
     history[3] = math.nan
     check(np.isfinite(run.model.predict(np.array(history))[0]).all(), "NaN in a history is filled")
-found = unroll.backtest(table, 3, 2, id="store", settings=SETTINGS | {"train.validate_every": 20})
-check(list(found) == ["unique_id", "ds", "cutoff", "y", "unroll", "persistence", "seasonal_naive", "theta"],
-      "columns of a backtest")
+found = unroll.backtest(table, 3, 2, id="store", settings=SETTINGS | {"train.validate_every": 20}, level=60)
+check(list(found) == ["unique_id", "ds", "cutoff", "y", "unroll", "persistence", "seasonal_naive", "theta",
+                      "unroll-lo-60", "unroll-hi-60"], "columns of a backtest")
 for name, of in {"unique_id": "series", "ds": "at", "cutoff": "origin"}.items():
     check(found[name] == [row[of] for row in wanted], f"{name} of a backtest")
-for name, of in {"y": "value", "unroll": "forecast", "seasonal_naive": "seasonal_naive", "theta": "theta"}.items():
+for name, of in {"y": "value", "unroll": "forecast", "seasonal_naive": "seasonal_naive", "theta": "theta",
+                 "unroll-lo-60": "forecast-lo-60", "unroll-hi-60": "forecast-hi-60"}.items():
     check(close(found[name], [row[of] for row in wanted]), f"{name} of a backtest is that of the command")
 found = unroll.backtest(np.array(one), 2, folds=1, refit=False, settings=SETTINGS)
 check(found["ds"][0] == found["cutoff"][0] + 1 and len(found["linear_ar"]) == len(found["y"]),
       "a backtest of one series")
 refused(unroll.DTypeError, "[unroll.backtest: folds]", unroll.backtest, table, 3, 0)
+refused(unroll.DTypeError, "[unroll.backtest: level]", unroll.backtest, table, 3, level=100)
 refused(unroll.UsageError, "number of test windows", unroll.backtest, table, 3, 500, id="store", settings=SETTINGS)
 
 refused(unroll.DTypeError, "[unroll.forecast: frame]", unroll.forecast, 3, 1)

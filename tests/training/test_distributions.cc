@@ -2,6 +2,7 @@
 // Distributions of forecasts: their quantiles and likelihoods beside SciPy 1.17, and what a model learns of them.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ using namespace unroll::testing;
 
 namespace {
 
-const char* const k_families[] = {"quantiles", "normal", "student_t", "normal_mixture", "negative_binomial"};
+const char* const k_families[] = {"quantiles", "normal", "student_t", "normal_mixture", "negative_binomial",
+                                   "tweedie"};
 
 // The loss of one value on the reference backend.
 double loss_of(const char* family, double error, double target, double mean, const std::vector<double>& parameters) {
@@ -89,6 +91,12 @@ TEST_CASE("quantiles of a normal, a t and a negative binomial distribution are t
                           {2000, 0.01, 0.025, 1618}, {2000, 0.01, 0.5, 1993}, {2000, 0.01, 0.995, 2566},
                           {0.2, 4, 0.5, 0}, {0.2, 4, 0.9, 1}, {0.2, 4, 0.995, 4}})
     CHECK(Distribution("negative_binomial").quantile(c.share, c.mean, 1, std::vector<double>{c.dispersion}) == c.k);
+  // Sums of the compound distribution's terms, by mpmath.
+  for (const Counts& c : {Counts{0.8, 0.5, 0.5, 0.6850833797926681}, {0.8, 0.5, 0.9, 1.6124163124482338},
+                          {0.8, 0.5, 0.025, 0}, {0.1, 2, 0.3, 0}, {0.1, 2, 0.9, 0.36925412824414944},
+                          {25, 0.3, 0.975, 38.02512714625145}})
+    CHECK(Distribution("tweedie").quantile(c.share, 7 * c.mean, 7, std::vector<double>{c.dispersion}) ==
+          doctest::Approx(7 * c.k).epsilon(1e-7));
 }
 
 TEST_CASE("a mixture holds the share below its quantile, and listed quantiles are met, others between them") {
@@ -119,6 +127,11 @@ TEST_CASE("the loss of a likelihood is its negative logarithm as SciPy computes 
   CHECK(loss_of("negative_binomial", 0, 0, 0.2, {4}) == doctest::Approx(0.14694666622552974).epsilon(1e-4));
   CHECK(loss_of("negative_binomial", 0, 7, 3, {0.5}) == doctest::Approx(3.3289192884304093).epsilon(1e-5));
   CHECK(loss_of("negative_binomial", 0, 2100, 2000, {0.01}) == doctest::Approx(6.405451565091141).epsilon(1e-3));
+  CHECK(loss_of("tweedie", 0, 0, 0.8, {0.5}) == doctest::Approx(3.5777087639996634).epsilon(1e-5));
+  CHECK(loss_of("tweedie", 0, 1.3, 0.8, {0.5}) == doctest::Approx(1.0828407152036381).epsilon(1e-5));
+  CHECK(loss_of("tweedie", 0, 0.02, 1, {2}) == doctest::Approx(1.0100166113323747).epsilon(1e-5));
+  CHECK(loss_of("tweedie", 0, 7, 3, {0.05}) == doctest::Approx(20.162283710045138).epsilon(1e-4));
+  CHECK(loss_of("tweedie", 0, 30, 25, {0.3}) == doctest::Approx(3.1766796506484023).epsilon(1e-5));
   // Of equal components, a mixture is one of them.
   CHECK(loss_of("normal_mixture", 0.3, 0, 0, {0.2, 0.5, 0.3, 0, 0, 0, 0.5, 0.5, 0.5}) ==
         doctest::Approx(loss_of("normal", 0.3, 0, 0, {0.5})).epsilon(1e-5));
@@ -130,13 +143,14 @@ TEST_CASE("the loss of a likelihood is its negative logarithm as SciPy computes 
 TEST_CASE("bounds of a trained distribution hold their share of the noise of a series") {
   for (const char* family : k_families) {
     CAPTURE(family);
-    const bool counts = std::string(family) == "negative_binomial";
+    const bool counts = std::string(family) == "negative_binomial", amounts = std::string(family) == "tweedie";
     Shares shares;
     std::string csv = "y\n";
     std::vector<double> history;
     for (int t = 0; t < 600; ++t) {
-      const double noise = counts ? Distribution(family).quantile(shares.next(), 6, 1, std::vector<double>{0.3})
-                                  : 50 + 4 * normal_quantile(shares.next());
+      const double noise = counts || amounts
+                               ? Distribution(family).quantile(shares.next(), 6, 1, std::vector<double>{0.3})
+                               : 50 + 4 * normal_quantile(shares.next());
       csv += std::to_string(noise) + "\n";
       if (t < 8) history.push_back(noise);
     }
@@ -165,25 +179,28 @@ TEST_CASE("bounds of a trained distribution hold their share of the noise of a s
                         if (counts) CHECK(f.bounds[0] == std::floor(f.bounds[0]));
                       },
                       {}, &intervals);
-    if (counts) continue;
+    if (counts || amounts) continue;
     CHECK(bounds[4] == doctest::Approx(50 - 1.645 * 4).epsilon(0.06));
     CHECK(bounds[6] == doctest::Approx(50 + 1.645 * 4).epsilon(0.06));
     CHECK(metrics.at("crps") == doctest::Approx(4 * 0.5642).epsilon(0.15));  // of a normal distribution
   }
 }
 
-TEST_CASE("predictions of counts are equal in predict, network and stream, and above zero") {
+TEST_CASE("predictions of counts and amounts are equal in predict, network and stream, and above zero") {
   std::string csv = "y\n";
   std::vector<double> values;
   for (int t = 0; t < 120; ++t) {
     values.push_back(t % 7 == 3 ? 5 + t % 4 : t % 3 == 0 ? 1 : 0);
     csv += std::to_string(static_cast<int>(values.back())) + "\n";
   }
-  for (const char* scale : {"series", "window"})
+  const std::array<const char*, 2> families{"negative_binomial", "tweedie"};
+  for (int k = 0; k < 4; ++k)
     for (const char* difference : {"none", "seasonal"}) {
+      const char* const scale = k % 2 == 0 ? "series" : "window";
+      CAPTURE(families[k / 2]);
       CAPTURE(scale);
       CAPTURE(difference);
-      ForecastOptions o = noise_forecast("negative_binomial");
+      ForecastOptions o = noise_forecast(families[k / 2]);
       o.scale = scale;
       o.difference = difference;
       o.period = 7;
@@ -252,6 +269,9 @@ TEST_CASE("a distribution of counts refuses other values, and a model without on
   CHECK(mentions(refused(csv + "0.5\n" + csv.substr(2)), "is for counts"));
   o.non_negative = "no";
   CHECK(mentions(refused(csv), "which are never below 0"));
+  o = noise_forecast("tweedie");
+  CHECK(refused(csv + "0.5\n" + csv.substr(2)) == "nothing was refused");
+  CHECK(mentions(refused(csv + "-1\n" + csv.substr(2)), "is for amounts, and some values are below 0"));
   o.distribution = "cauchy";
   CHECK(mentions(refused(csv), "model.distribution"));
   const Trained m(make_forecast(noise_forecast("none"), csv, "f.csv"), 2);

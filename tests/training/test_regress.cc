@@ -144,6 +144,25 @@ TEST_CASE("a regression learns lines, and r2 is what it gains on the mean of the
   CHECK_FALSE(metrics.contains("mae.slope"));  // the only one
 }
 
+TEST_CASE("ridge regression knows lines, and logistic regression classes on two sides of a plane") {
+  const auto lines = make_regress(line_options(), lines_csv(), "f.csv");
+  const auto baselines = lines->baselines(Split::test);
+  CHECK(baselines.at("ridge").at("r2") > 0.99);
+  CHECK(baselines.at("ridge").at("mae.slope") < 0.05 * baselines.at("mean").at("mae.slope"));
+  CHECK(baselines.at("mean").at("r2") == 0);
+  std::string csv = "a,b,label\n";
+  for (int i = 0; i < 200; ++i) {
+    const double a = std::sin(i * i), b = 1000 * std::cos(3 * i + i * i);
+    csv += exact_text(a) + "," + exact_text(b) + "," + (a + b / 1000 > 0.1 ? "up" : "down") + "\n";
+  }
+  ClassifyOptions o;
+  o.steps = 2;
+  o.batch = 16;
+  const auto classes = make_classify(o, csv, "c.csv")->baselines(Split::test);
+  CHECK(classes.at("logistic_regression").at("accuracy") >= 0.95);
+  CHECK(classes.at("most_frequent").at("accuracy") < 0.7);
+}
+
 TEST_CASE("a target that does not vary has no r2: the mean of the training set makes no error") {
   std::string csv = "a,b,c,d,constant\n";
   for (int i = 0; i < 50; ++i) csv += std::to_string(i) + ",1,2,3,5.1\n";  // whose sum of fiftieths is not 5.1

@@ -10,6 +10,7 @@
 #include "core/tasks/check/row_checks.h"
 #include "core/tasks/common/class_metrics.h"
 #include "core/tasks/common/pooling.h"
+#include "core/tasks/table/linear_baseline.h"
 #include "core/tasks/table/table_check.h"
 #include "core/tasks/table/table_rows.h"
 #include "unroll/support/error.h"
@@ -101,7 +102,7 @@ class Classify : public Task, public TableRows {
     return m;
   }
 
-  // Baseline: always predicts the most frequent class of the training set.
+  // Baselines: the most frequent class of the training set, and logistic regression on all features.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (rows(split).empty()) return {};
     std::vector<std::int64_t> count(class_names_.size());
@@ -109,7 +110,12 @@ class Classify : public Task, public TableRows {
     const auto best = static_cast<std::int32_t>(std::max_element(count.begin(), count.end()) - count.begin());
     std::vector<std::int32_t> labels;
     for_each_record(split, [&](std::string_view record) { labels.push_back(label_in(record)); });
-    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})}};
+    const LinearAnswers linear = linear_answers(*this, split, n_classes());
+    std::vector<std::int32_t> truth(linear.targets.begin(), linear.targets.end()), found;
+    for (auto row = linear.answers.begin(); row != linear.answers.end(); row += n_classes())
+      found.push_back(static_cast<std::int32_t>(std::max_element(row, row + n_classes()) - row));
+    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})},
+            {"logistic_regression", class_metrics(found, truth, {n_classes(), -1})}};
   }
 
   std::vector<std::string> warnings() const override {

@@ -63,8 +63,8 @@ class Forecast : public Task, public SplitSeries, public SplitExamples {
     Value losses;
     if (!form_.distribution.empty()) {
       DistributionValues v{(target - prediction) / unit, {}, {}, {}};
-      if (form_.distribution.is_of_counts()) {
-        const Value units = units_of_targets(scope.graph());
+      if (form_.distribution.is_of_amounts()) {
+        const Value units = form_.distribution.is_of_counts() ? units_of_targets(scope.graph()) : 1.0 / unit;
         v.target = where_observed((target - zero) * units);
         v.mean = where_observed((shown - zero) * units);
       }

@@ -34,7 +34,7 @@ Value SeriesUnits::from_scaled(Value y) const { return y * deviation + mean; }
 
 // Levels [...,H,S] as they are forecast. `unit` is that of each window, [B,1,S], or empty.
 Value shown_levels(const ForecastForm& form, const SeriesUnits& given, Value levels, Value unit) {
-  if (!form.distribution.is_of_counts()) return form.shown(levels, {});
+  if (!form.distribution.is_of_amounts()) return form.shown(levels, {});
   const Shape& shape = levels.shape();
   const int ahead = shape.rank() - 2;
   Value units = broadcast(reshape(given.deviation, {shape[ahead], shape[ahead + 1]}), shape);

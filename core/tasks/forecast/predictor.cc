@@ -114,7 +114,7 @@ struct Forecaster::State {
         if (has_units) units[i] = scaled_units[b * n + i] * scale.deviation;
         const double offset = scale.mean + base[i];
         lane.levels.push_back(form.shown(static_cast<double>(computed) * scale.deviation + offset, units[i]));
-        lane.answer.push_back(form.distribution.is_of_counts()
+        lane.answer.push_back(form.distribution.is_of_amounts()
                                   ? shortest_near(lane.levels.back(), k_precision * lane.levels.back())
                                   : form.shown(scaled_f32(computed, scale.deviation, offset), units[i]));
       }

@@ -56,17 +56,20 @@ std::int64_t least_values(const ForecastOptions& o, bool is_common) {
   return is_common ? std::min(o.window, std::max<std::int64_t>(o.period, 4)) : o.window;
 }
 
-// True if all values before the test rows are whole numbers from 0 on.
-bool are_counts(const SeriesRows& rows, std::span<const SegmentSplit> splits) {
+// True if `is` holds for all values before the test rows.
+template <class Is>
+bool are_all(const SeriesRows& rows, std::span<const SegmentSplit> splits, const Is& is) {
   SeriesCursor cursor(rows);
   for (const SegmentSplit& split : splits)
     for (std::int64_t t = split.begin; t < split.test; ++t) {
       const SeriesPiece& piece = cursor.at(t, t + 1);
       for (std::size_t s = 0; s < rows.n_series(); ++s)
-        if (const double value = piece.level(t, s); value < 0 || value != std::floor(value)) return false;
+        if (!is(piece.level(t, s))) return false;
     }
   return true;
 }
+bool is_count(double value) { return value >= 0 && value == std::floor(value); }
+bool is_amount(double value) { return value >= 0; }
 
 class Decision {
  public:
@@ -88,18 +91,22 @@ class Decision {
   void decide_distribution() {
     ForecastForm& form = recipe_.shape.form;
     form.distribution = Distribution(o_.distribution);
-    const bool is_of_counts = form.distribution.is_of_counts();
-    const bool are_all = (o_.non_negative == "auto" || is_of_counts) && are_counts(rows_, recipe_.splits);
-    form.is_non_negative = o_.non_negative == "yes" || (o_.non_negative == "auto" && are_all);
+    const bool is_of_counts = form.distribution.is_of_counts(), is_of_amounts = form.distribution.is_of_amounts();
+    const bool are_counts = (o_.non_negative == "auto" || is_of_counts) && are_all(rows_, recipe_.splits, is_count);
+    form.is_non_negative = o_.non_negative == "yes" || (o_.non_negative == "auto" && (are_counts || is_of_amounts));
     const auto refuse = [&](const std::string& what, const std::string& advice) {
       throw Error(ErrorKind::usage, rows_.reader().name(),
-                  "model.distribution = " + in_quotes(o_.distribution) + " is for counts, " + what, advice);
+                  "model.distribution = " + in_quotes(o_.distribution) + " is for " +
+                      (is_of_counts ? "counts, " : "amounts, ") + what,
+                  advice);
     };
-    if (is_of_counts && !are_all)
-      refuse("and some values are no whole numbers from 0 on", "Use student_t or quantiles");
-    if (is_of_counts && !form.is_non_negative)
+    if (is_of_counts && !are_counts)
+      refuse("and some values are no whole numbers from 0 on", "Use tweedie, student_t or quantiles");
+    if (is_of_amounts && !are_all(rows_, recipe_.splits, is_amount))
+      refuse("and some values are below 0", "Use student_t or quantiles");
+    if (is_of_amounts && !form.is_non_negative)
       refuse("which are never below 0", "Leave data.non_negative = \"no\" out");
-    if (form.is_non_negative && o_.non_negative == "auto")
+    if (form.is_non_negative && o_.non_negative == "auto" && are_counts)
       note(is_of_counts ? "the values are counts"
                         : "the values are counts: forecasts below 0 are raised to 0 (data.non_negative)");
   }

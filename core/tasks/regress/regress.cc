@@ -10,6 +10,7 @@
 #include "core/support/text/counted.h"
 #include "core/support/text/in_quotes.h"
 #include "core/tasks/common/pooling.h"
+#include "core/tasks/table/linear_baseline.h"
 #include "core/tasks/table/table_check.h"
 #include "core/tasks/table/table_rows.h"
 #include "unroll/ir/ops.h"
@@ -104,22 +105,24 @@ class Regress : public Task, public TableRows {
     return m;
   }
 
-  // Baseline: the mean of the training set, whose r2 is 0 by definition.
+  // Baselines: the mean of the training set, whose r2 is 0 by definition, and ridge regression on all features.
   std::map<std::string, std::map<std::string, double>> baselines(Split split) const override {
     if (rows(split).empty()) return {};
-    std::vector<RegressErrors> errors(scales_.size());
+    std::vector<RegressErrors> of_mean(scales_.size()), of_ridge(scales_.size());
     for_each_record(split, [&](std::string_view record) {
       const std::vector<double> values = values_in(record);
-      for (std::size_t k = 0; k < values.size(); ++k) errors[k].add(values[k] - scales_[k].mean);
+      for (std::size_t k = 0; k < values.size(); ++k) of_mean[k].add(values[k] - scales_[k].mean);
     });
-    RegressErrors all;
-    std::map<std::string, double> metrics{{"r2", 0}};
-    for (std::size_t k = 0; k < errors.size(); ++k) {
-      if (errors.size() > 1) errors[k].put(metrics, "." + target_names()[k]);
-      all += errors[k];
-    }
-    all.put(metrics, "");
-    return {{"mean", metrics}};
+    std::map<std::string, double> mean = metrics_of(of_mean);
+    mean["r2"] = 0;
+    const LinearAnswers linear = linear_answers(*this, split);
+    const std::size_t K = scales_.size();
+    for (std::size_t i = 0; i < linear.targets.size(); ++i)
+      of_ridge[i % K].add((linear.targets[i] - linear.answers[i]) * scales_[i % K].deviation);
+    std::map<std::string, double> ridge = metrics_of(of_ridge);
+    for (std::size_t k = 0; k < K; ++k)
+      if (of_mean[k].square > 0) ridge["r2"] += (1 - of_ridge[k].square / of_mean[k].square) / static_cast<double>(K);
+    return {{"mean", mean}, {"ridge", ridge}};
   }
 
   std::vector<std::string> warnings() const override { return reader().warnings(); }
@@ -130,6 +133,17 @@ class Regress : public Task, public TableRows {
   }
 
  private:
+  // Over all targets, and for each of several.
+  std::map<std::string, double> metrics_of(std::span<const RegressErrors> errors) const {
+    RegressErrors all;
+    std::map<std::string, double> metrics;
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+      if (errors.size() > 1) errors[k].put(metrics, "." + target_names()[k]);
+      all += errors[k];
+    }
+    all.put(metrics, "");
+    return metrics;
+  }
   void fit() {
     const std::int64_t n = n_examples(Split::train);
     std::vector<ZScoreFit> fits(targets().size(), ZScoreFit(n));

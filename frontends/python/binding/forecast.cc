@@ -82,13 +82,14 @@ ForecastTable forecast_of(const TrainRequest& request, const std::vector<double>
 
 struct BacktestTable {
   std::vector<std::string> series, origin, at, methods{"unroll"};
-  std::vector<double> value, forecasts;
+  std::vector<double> value, forecasts, bounds;
   bool is_dated = false;
 };
 
-BacktestTable backtest_of(const TrainRequest& request, std::int64_t folds, bool refit, Listener& listener) {
+BacktestTable backtest_of(const TrainRequest& request, std::int64_t folds, bool refit,
+                          const std::vector<double>& levels, Listener& listener) {
   Parts parts(request);
-  BacktestOptions options{.folds = folds, .refit = refit, .training = parts.options};
+  BacktestOptions options{.folds = folds, .refit = refit, .levels = levels, .training = parts.options};
   options.training.warn = [&](const std::string& text) { listener.warn(text); };
   BacktestTable table;
   for (std::string& name : BaselineForecaster::names(*parts.task)) table.methods.push_back(std::move(name));
@@ -100,15 +101,17 @@ BacktestTable backtest_of(const TrainRequest& request, std::int64_t folds, bool 
     table.value.push_back(f.value);
     table.forecasts.push_back(f.forecast);
     table.forecasts.insert(table.forecasts.end(), f.baselines.begin(), f.baselines.end());
+    table.bounds.insert(table.bounds.end(), f.bounds.begin(), f.bounds.end());
   });
   return table;
 }
 
 }  // namespace
 
-nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit) {
+nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit,
+                        const std::vector<double>& levels) {
   Listener listener(request.on_report);
-  const BacktestTable table = listener.run([&] { return backtest_of(request, folds, refit, listener); });
+  const BacktestTable table = listener.run([&] { return backtest_of(request, folds, refit, levels, listener); });
   nanobind::dict columns;
   columns["series"] = table.series;
   columns["origin"] = table.origin;
@@ -117,6 +120,7 @@ nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool re
   const std::int64_t rows = std::ssize(table.value);
   columns["value"] = array_of(Tensor::from<double>({rows}, table.value));
   columns["forecasts"] = array_of(Tensor::from<double>({rows, std::ssize(table.methods)}, table.forecasts));
+  columns["bounds"] = array_of(Tensor::from<double>({rows, 2 * std::ssize(levels)}, table.bounds));
   columns["is_dated"] = table.is_dated;
   return columns;
 }

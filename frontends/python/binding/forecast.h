@@ -27,7 +27,9 @@ nanobind::dict forecast(const TrainRequest& request, const std::vector<double>& 
 //   methods             names: the model's, "unroll", and those of the baselines
 //   value               f64, NaN where missing
 //   forecasts           [rows, methods] f64
+//   bounds              [rows, 2 levels] f64: low and high of each level
 //   is_dated            whether origin and at are dates
-nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit);
+nanobind::dict backtest(const TrainRequest& request, std::int64_t folds, bool refit,
+                        const std::vector<double>& levels);
 
 }  // namespace unroll::python

@@ -32,25 +32,22 @@ def forecast(frame, horizon, *, future=None, id="", date="", columns=None, level
     All rows are known to the model: data.validation of them decide its last update, and there is no test set.
     unroll.backtest measures forecasts.
     """
-    levels = [level] if isinstance(level, (int, float)) else list(level)
-    for one in levels:
-        require(isinstance(one, (int, float)) and 0 < one < 100, "unroll.forecast: level",
-                "percentages between 0 and 100", one)
+    levels = _levels(level, "unroll.forecast: level")
     table = _Table(frame, "unroll.forecast")
     if future is not None:
         table.extend(_Table(future, "unroll.forecast"))
     found = table.call("unroll.forecast", horizon, {"id": id, "date": date, "test": 0}, columns,
-                       lambda text: _core._forecast(text, _arguments.settings(settings),
-                                                    [one / 100 for one in levels]))
+                       lambda text: _core._forecast(text, _arguments.settings(settings), _shares(levels)))
     for note in found["notes"]:
         logging.getLogger("unroll").info(note)
     return table.like(_columns(found, levels), [found["id"], found["date"]])
 
 
-def backtest(frame, horizon, folds=5, *, refit=True, id="", date="", columns=None, settings=None):
+def backtest(frame, horizon, folds=5, *, refit=True, id="", date="", columns=None, level=(), settings=None):
     """Forecast the last values of the series of a table with a rolling origin, as `unroll backtest`.
 
     frame, horizon, id, date, columns, settings     as for unroll.forecast
+    level       percentages of prediction intervals: 80 adds the columns "unroll-lo-80" and "unroll-hi-80"
     folds       parts into which the forecasts of the test set (data.test, by default 0.2 of each series) are cut
     refit       train anew on the rows before each fold; False: once, on the rows before the test set
 
@@ -59,14 +56,32 @@ def backtest(frame, horizon, folds=5, *, refit=True, id="", date="", columns=Non
     unroll (the model), and a column for each baseline. A frame without dates has row numbers from 0 as ds and cutoff.
     """
     require(isinstance(folds, (int, np.integer)) and folds > 0, "unroll.backtest: folds", "a number above 0", folds)
+    levels = _levels(level, "unroll.backtest: level")
     table = _Table(frame, "unroll.backtest")
     found = table.call("unroll.backtest", horizon, {"id": id, "date": date}, columns,
-                       lambda text: _core._backtest(text, _arguments.settings(settings), int(folds), bool(refit)))
+                       lambda text: _core._backtest(text, _arguments.settings(settings), int(folds), bool(refit),
+                                                    _shares(levels)))
     table.is_one = False  # the answer has several columns
     place = list if found["is_dated"] else lambda texts: [int(text) for text in texts]
     answer = {"unique_id": found["series"], "ds": place(found["at"]), "cutoff": place(found["origin"]),
               "y": found["value"]} | dict(zip(found["methods"], found["forecasts"].T))
+    answer |= dict(zip(_bounds("unroll", levels), found["bounds"].T))
     return table.like(answer, [], dates=["ds", "cutoff"] if found["is_dated"] else [])
+
+
+def _levels(level, what):
+    levels = [level] if isinstance(level, (int, float)) else list(level)
+    for one in levels:
+        require(isinstance(one, (int, float)) and 0 < one < 100, what, "percentages between 0 and 100", one)
+    return levels
+
+
+def _shares(levels):
+    return [one / 100 for one in levels]
+
+
+def _bounds(name, levels):
+    return [f"{name}-{side}-{level:g}" for level in levels for side in ("lo", "hi")]
 
 
 def _columns(found, levels):
@@ -76,8 +91,7 @@ def _columns(found, levels):
         all[found["date"]] = found["dates"]
     else:
         all["step"] = [int(step) for step in found["dates"]]
-    names = [name + of for name in found["series"]
-             for of in ("", *(f"-{side}-{level:g}" for level in levels for side in ("lo", "hi")))]
+    names = [column for name in found["series"] for column in (name, *_bounds(name, levels))]
     return all | dict(zip(names, found["values"].T))
 
 

@@ -30,7 +30,7 @@ namespace unroll {
 
 // Classifies each row of a table as a sequence: its feature columns, in `steps` steps of equal width. The label is a
 // text or a number. Classes are numbered in sorted order: numbers by value, texts by bytes. Metrics: accuracy,
-// f1_micro, f1_macro. Baseline: most_frequent. Rows are assigned to the splits by split_seed.
+// f1_micro, f1_macro. Baselines: most_frequent and logistic_regression. Rows are assigned to the splits by split_seed.
 struct ClassifyOptions : TableRowsOptions {
   std::string label = {};  // a missing label is an error
   double label_smoothing = 0;

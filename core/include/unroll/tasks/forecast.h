@@ -176,9 +176,9 @@ inline constexpr auto k_options<ForecastOptions> = std::array{
         {"model.autoregression", any_value,
          "add a linear forecast of each series from its own window, which starts at the least-squares solution"}),
     option<&ForecastOptions::distribution>(
-        {"model.distribution", one_of("none|quantiles|normal|student_t|normal_mixture|negative_binomial"),
-         "train the distribution of each value, for intervals: quantiles, a likelihood, or negative_binomial for "
-         "counts; none: train the forecast alone"}),
+        {"model.distribution", one_of("none|quantiles|normal|student_t|normal_mixture|negative_binomial|tweedie"),
+         "train the distribution of each value, for intervals: quantiles, a likelihood, negative_binomial for "
+         "counts, tweedie for amounts with zeros; none: train the forecast alone"}),
     option<&ForecastOptions::validation>(keys::validation),
     option<&ForecastOptions::test>(keys::test),
     option<&ForecastOptions::batch>(keys::batch),

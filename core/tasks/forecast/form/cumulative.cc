@@ -51,6 +51,24 @@ double negative_binomial_cumulative(double k, double successes, double p) {
   return 1 - incomplete_beta(k + 1, successes, p);
 }
 
+// The sum is at most x if a Poisson process has as many events before x: two Poisson numbers are compared.
+double compound_exponential_cumulative(double x, double number) {
+  if (x < 0) return 0;
+  const auto probability = [](double k, double mean) {
+    return mean == 0 ? (k == 0 ? 1.0 : 0.0) : std::exp(k * std::log(mean) - mean - std::lgamma(k + 1));
+  };
+  constexpr double k_reach = 9, k_more = 30;  // deviations, and events for small means
+  const auto first = [](double mean) { return std::floor(std::max(mean - k_reach * std::sqrt(mean) - k_more, 0.0)); };
+  const auto last = [](double mean) { return std::ceil(mean + k_reach * std::sqrt(mean) + k_more); };
+  double sum = 0, below = 0;  // of events before x: the probability of fewer than n
+  double k = first(x);
+  for (double n = first(number); n <= last(number); ++n) {
+    for (; k < n && k <= last(x); ++k) below += probability(k, x);
+    sum += probability(n, number) * (n > last(x) ? 0 : std::max(1 - below, 0.0));
+  }
+  return std::min(sum, 1.0);
+}
+
 // By the Illinois method (Dowell & Jarratt 1971): the secant of an interval, with half the value of an end that stays.
 double inverse_of(const std::function<double(double)>& cumulative, double share, double low, double high) {
   constexpr int k_most_steps = 200;

@@ -15,10 +15,12 @@
 
 namespace unroll {
 
+enum class Support : std::uint8_t { all, amounts, counts };
+
 struct DistributionRow {
   std::string_view family;
   std::int64_t n_parameters;
-  bool is_of_counts;
+  Support support;
   std::vector<double> (*start)(double deviation);
   std::vector<Value> (*parameters)(std::span<const Value> raw);
   Value (*loss)(const DistributionValues&);
@@ -213,13 +215,59 @@ double quantile(double share, double forecast, double, std::span<const double> p
 
 }  // namespace negative_binomial
 
+// A sum of exponentially distributed amounts, as many as a Poisson distribution says: zeros have a probability of their
+// own. This is Tweedie's family with the power 1.5 (Jorgensen 1987). Parameter: the dispersion d; the variance at a mean
+// m is d m^1.5. The number has the mean 2 sqrt(m) / d, an amount sqrt(m) d / 2.
+namespace tweedie {
+
+constexpr double k_least_mean = 1e-3, k_zero = 1e-5;  // of a unit; a difference of f32 levels may miss 0
+
+// Coefficients of the Bessel function I_1 (Abramowitz & Stegun 1964, 9.8.3 and 9.8.4), to 3e-7.
+constexpr double k_border = 3.75;
+constexpr std::array k_near{0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411};
+constexpr std::array k_far{0.39894228,  -0.03988024, -0.00362018, 0.00163801, -0.01031555,
+                           0.02282967, -0.02895312, 0.01787654,  -0.00420059};
+
+template <std::size_t n>
+Value polynomial(Value x, const std::array<double, n>& coefficients) {
+  Value sum = x * coefficients[n - 1] + coefficients[n - 2];
+  for (std::size_t k = n - 2; k-- > 0;) sum = sum * x + coefficients[k];
+  return sum;
+}
+
+std::vector<double> start(double deviation) { return {inverse_softplus(deviation * deviation)}; }
+std::vector<Value> parameters(std::span<const Value> raw) { return {positive(raw[0])}; }
+// With z = 4 sqrt(y) / d, the density of y > 0 is e^(-2 (sqrt m - sqrt y)^2 / (d sqrt m)) 2 e^-z I_1(z) / (d sqrt y).
+Value loss(const DistributionValues& v) {
+  const Value d = v.parameters[0], none = v.target < scalar_like(v.target, k_zero);
+  const Value m = sqrt(maximum(v.mean, scalar_like(v.mean, k_least_mean)));
+  const Value y = sqrt(select(none, scalar_like(v.target, 1), v.target)), z = y * 4.0 / d;
+  const Value is_near = z < scalar_like(z, k_border), border = scalar_like(z, k_border);
+  const Value in_near = minimum(z, border) * (1 / k_border), in_far = k_border / maximum(z, border);
+  const Value near = log(d * d * 0.125) + z - log(polynomial(in_near * in_near, k_near));
+  const Value far = log(d * y * 0.5) + log(z) * 0.5 - log(polynomial(in_far, k_far));
+  const Value distance = m - y;
+  return select(none, m * 2.0 / d, distance * distance * 2.0 / (d * m) + select(is_near, near, far));
+}
+double quantile(double share, double forecast, double unit, std::span<const double> p) {
+  const double m = std::sqrt(std::max(forecast / unit, k_least_mean)), number = 2 * m / p[0], amount = m * p[0] / 2;
+  const auto cumulative = [&](double y) { return compound_exponential_cumulative(y / amount, number); };
+  if (cumulative(0) >= share) return 0;
+  double far = m * m + amount;
+  while (far < 1e9 && cumulative(far) < share) far *= 2;
+  return unit * inverse_of(cumulative, share, 0, far);
+}
+
+}  // namespace tweedie
+
 constexpr DistributionRow k_rows[] = {
-    {"quantiles", 8, false, quantiles::start, quantiles::parameters, quantiles::loss, quantiles::quantile},
-    {"normal", 1, false, normal::start, normal::parameters, normal::loss, normal::quantile},
-    {"student_t", 2, false, student::start, student::parameters, student::loss, student::quantile},
-    {"normal_mixture", 9, false, mixture::start, mixture::parameters, mixture::loss, mixture::quantile},
-    {"negative_binomial", 1, true, negative_binomial::start, negative_binomial::parameters,
+    {"quantiles", 8, Support::all, quantiles::start, quantiles::parameters, quantiles::loss, quantiles::quantile},
+    {"normal", 1, Support::all, normal::start, normal::parameters, normal::loss, normal::quantile},
+    {"student_t", 2, Support::all, student::start, student::parameters, student::loss, student::quantile},
+    {"normal_mixture", 9, Support::all, mixture::start, mixture::parameters, mixture::loss, mixture::quantile},
+    {"negative_binomial", 1, Support::counts, negative_binomial::start, negative_binomial::parameters,
      negative_binomial::loss, negative_binomial::quantile},
+    {"tweedie", 1, Support::amounts, tweedie::start, tweedie::parameters, tweedie::loss, tweedie::quantile},
 };
 
 }  // namespace
@@ -234,7 +282,8 @@ Distribution::Distribution(std::string_view family) {
 
 std::string_view Distribution::family() const { return empty() ? "none" : row_->family; }
 std::int64_t Distribution::n_parameters() const { return empty() ? 0 : row_->n_parameters; }
-bool Distribution::is_of_counts() const { return !empty() && row_->is_of_counts; }
+bool Distribution::is_of_amounts() const { return !empty() && row_->support != Support::all; }
+bool Distribution::is_of_counts() const { return !empty() && row_->support == Support::counts; }
 std::vector<double> Distribution::start(double deviation) const { return row_->start(deviation); }
 std::vector<Value> Distribution::parameters(std::span<const Value> raw) const { return row_->parameters(raw); }
 Value Distribution::loss(const DistributionValues& values) const { return row_->loss(values); }

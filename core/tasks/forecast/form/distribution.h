@@ -15,7 +15,7 @@ namespace unroll {
 // Values of a batch, as a likelihood reads them. Shapes [B,N].
 struct DistributionValues {
   Value error;                    // (target - forecast) / unit
-  Value target, mean;             // of amounts: target and forecast, from 0 on
+  Value target, mean;             // of amounts: target and forecast, from 0 on; in units, unless they are counts
   std::vector<Value> parameters;  // P
 };
 
@@ -30,7 +30,8 @@ class Distribution {
   bool empty() const { return row_ == nullptr; }
   std::string_view family() const;    // "none" if empty
   std::int64_t n_parameters() const;  // P
-  bool is_of_counts() const;          // values are whole numbers from 0 on
+  bool is_of_amounts() const;         // values are from 0 on
+  bool is_of_counts() const;          // and whole numbers
   // Returns the first answers of the network [P], for a value whose errors have this deviation, in its unit.
   std::vector<double> start(double deviation) const;
   // raw: answers of the network

@@ -70,11 +70,11 @@ ForecastForm get_form(const Metadata& m) {
 }
 
 Value ForecastForm::shown(Value level, Value unit) const {
-  if (distribution.is_of_counts()) return positive_amount(level, unit);
+  if (distribution.is_of_amounts()) return positive_amount(level, unit);
   return is_non_negative ? relu(level) : level;
 }
 double ForecastForm::shown(double level, double unit) const {
-  if (distribution.is_of_counts()) return positive_amount(level, unit);
+  if (distribution.is_of_amounts()) return positive_amount(level, unit);
   return is_non_negative ? std::max(level, 0.0) : level;
 }
 
