@@ -95,7 +95,8 @@ def sides_of(workload, mode, here, o, case):
                     [*ours, "--threads", count, "--backend", "onednn"] if peer == "onednn" else \
                     [api_peer(o), *workload.shape.split(), *common, "--threads", count, *check]
             continue
-        name = " ".join(filter(None, [peer, options.replace("--cell ", "").replace("--", "")]))
+        words = options.partition(" --front ")[0]  # the workload's name says what is in front
+        name = " ".join(filter(None, [peer, words.replace("--cell ", "").replace("--", "")]))
         sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *shlex.split(options), *common,
                        *threads, *check]
     return sides

@@ -5,7 +5,8 @@ import json
 import pathlib
 import shlex
 
-CELLS = pathlib.Path(__file__).resolve().parents[1] / "docs/examples/cells"
+FOLDER = pathlib.Path(__file__).resolve().parent
+CELLS = FOLDER.parent / "docs/examples/cells"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,8 @@ def layer(name, shape, infer=None, train=None, **more):
 def crnn(name, front, shape, infer=None, train=None):
     """Recurrent layers behind convolutions over time, model.front: beside PyTorch."""
     cell, texts = " ".join(shape.split()[:2]), json.dumps(front.split(";"))
-    return layer(name, own(shape), infer, train, ours=f"{cell} --set {shlex.quote('model.front=' + texts)}",
+    ours = f"--config {FOLDER / 'crnn.toml'} {cell} --set {shlex.quote('model.front=' + texts)}"
+    return layer(name, own(shape), infer, train, ours=ours,
                  peers=(("torch", f"{cell} --front {shlex.quote(texts)}"),))
 
 

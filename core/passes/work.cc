@@ -50,7 +50,8 @@ double graph_flop(const Graph& graph) { return sum_over(graph, flop_of); }
 
 double matmul_flop(const Graph& graph) {
   return sum_over(graph, [](const Graph& within, const Node& node) {
-    return node.op == Op::matmul ? matmul_flop_of(within, node) : 0;
+    if (node.op == Op::matmul) return matmul_flop_of(within, node);
+    return op_info(node.op).tier == OpTier::composite ? matmul_flop(*composite_body(within, node)) : 0;
   });
 }
 

@@ -36,7 +36,7 @@ RecurrentJob build_stack(const BenchModel& w, bool train) {
 double stack_flop(const BenchModel& w) {
   constexpr std::pair<std::string_view, double> k_gates[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};
   for (const auto& [cell, gates] : k_gates) {
-    if (w.model.cell != cell) continue;
+    if (w.model.cell != cell || !w.model.front.empty()) continue;
     const double directions = w.model.bidirectional ? 2 : 1, hidden = static_cast<double>(w.model.hidden);
     const double rows = static_cast<double>(w.sizes.steps) * static_cast<double>(w.sizes.batch);
     const double first = static_cast<double>(w.sizes.input) + hidden, other = directions * hidden + hidden;
