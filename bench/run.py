@@ -97,8 +97,8 @@ def sides_of(workload, mode, here, o, case):
             continue
         words = options.partition(" --front ")[0]  # the workload's name says what is in front
         name = " ".join(filter(None, [peer, words.replace("--cell ", "").replace("--", "")]))
-        sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *shlex.split(options), *common,
-                       *threads, *check]
+        sides[name] = [o.python, FOLDER / f"peers/{peer}_peer.py", *workload.shape.split(), *shlex.split(options),
+                       *common, *threads, *check]
     return sides
 
 

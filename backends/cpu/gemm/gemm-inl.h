@@ -39,6 +39,9 @@ struct Gemm {
   static constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
   static constexpr Index k_columns = 2 * k_lanes;
   static constexpr Index k_block = 384;
+  static constexpr Index k_rows_ahead = 8;  // of b
+  // With more tiles b is in a cache for most of them; with fewer rows the processor keeps up by itself.
+  static constexpr Index k_few_rows = 6, k_few_tiles = 3;
   // Rows of a whose k block stays in L2.
   static constexpr Index k_row_block = 20 * k_rows;
 
@@ -55,8 +58,9 @@ struct Gemm {
     Index c_stride;
   };
 
-  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers.
-  template <int R, int P>
+  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers. `ahead`: b comes
+  // from memory or L3, perhaps with a row in each page, where processors do not fetch ahead by themselves.
+  template <int R, int P, bool ahead = false>
   static HWY_NOINLINE void tile(const Tile& t) {
     const D d;
     constexpr int k_groups = (R + 2) / 3;
@@ -75,6 +79,8 @@ struct Gemm {
       V column[2 * P];
       UNROLL_FULLY for (int j = 0; j < 2 * P; ++j)
         column[j] = hn::LoadU(d, b + (j / 2) * panel_stride + (j % 2) * k_lanes);
+      if constexpr (ahead)
+        UNROLL_FULLY for (int j = 0; j < 2; ++j) hwy::Prefetch(b + k_rows_ahead * b_stride + j * k_lanes);
       // Without this fence the compiler reloads b for each of two or three rows.
       if (R == 2 || R == 3) std::atomic_signal_fence(std::memory_order_seq_cst);
       UNROLL_FULLY for (int i = 0; i < R; ++i) {
@@ -95,20 +101,25 @@ struct Gemm {
 
   using TileFunction = void (*)(const Tile&);
   // Tile functions by number of rows. Few rows take several panels at once, because one panel forms a dependent chain.
+  template <bool ahead = false>
   static TileFunction one_panel(Index rows) {
     if constexpr (k_rows == 12) {
-      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>,  tile<3, 1>,  tile<4, 1>,
-                                                 tile<5, 1>, tile<6, 1>,  tile<7, 1>,  tile<8, 1>,
-                                                 tile<9, 1>, tile<10, 1>, tile<11, 1>, tile<12, 1>};
+      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>,  tile<2, 1, ahead>,  tile<3, 1, ahead>,
+                                                 tile<4, 1, ahead>,  tile<5, 1, ahead>,  tile<6, 1, ahead>,
+                                                 tile<7, 1, ahead>,  tile<8, 1, ahead>,  tile<9, 1, ahead>,
+                                                 tile<10, 1, ahead>, tile<11, 1, ahead>, tile<12, 1, ahead>};
       return k_table[rows - 1];
     } else if constexpr (k_rows == 6) {
-      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>, tile<3, 1>,
-                                                 tile<4, 1>, tile<5, 1>, tile<6, 1>};
+      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>, tile<2, 1, ahead>, tile<3, 1, ahead>,
+                                                 tile<4, 1, ahead>, tile<5, 1, ahead>, tile<6, 1, ahead>};
       return k_table[rows - 1];
     } else {
-      static constexpr TileFunction k_table[] = {tile<1, 1>, tile<2, 1>};
+      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>, tile<2, 1, ahead>};
       return k_table[rows - 1];
     }
+  }
+  static TileFunction whole_tile(Index rows, Index m) {
+    return m >= k_few_rows && m <= k_few_tiles * k_rows ? one_panel<true>(rows) : one_panel(rows);
   }
   struct Wide {
     Index panels;
@@ -192,7 +203,7 @@ struct Gemm {
         const Index rows = m * (i + 1) / tiles - row;
         t.a = a + row * t.a_stride;
         t.c = c + row * t.c_stride + column;
-        if (column + k_columns <= n) one_panel(rows)(t);
+        if (column + k_columns <= n) whole_tile(rows, m)(t);
         else ragged_tile(t, rows, n - column);
       }
       t.a = a;

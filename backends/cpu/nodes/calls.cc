@@ -354,9 +354,12 @@ std::unique_ptr<Call> make_constant_matmul(const PlanView& view, std::int32_t id
   const Matmul m = matmul_of(view, id);
   const ConstantProduct product(view, id);
   const Ref a = view.ref(view.graph().node(id).inputs[0]), c = view.ref(ValueId{id, 0});
-  return simple(product.name(), [=](const Frame& f, const Worker& worker) {
-    product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), worker);
-  });
+  if (view.packed)
+    return simple(product.name(), [=](const Frame& f, const Worker& worker) {
+      product.run(first_rows(m, f.rows.of(m.m)), a.in(f), c.in(f), worker);
+    });
+  return simple(product.name(),
+                [=](const Frame& f, const Worker& worker) { product.run(m, a.in(f), c.in(f), worker); });
 }
 
 }  // namespace unroll::cpu

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/program/packed_matmul.h"
 
+#include <optional>
+
 #include "unroll/ir/ops.h"
 
 namespace unroll::cpu {
@@ -61,8 +63,10 @@ void PackedMatmul::run(const Frame& frame, const Worker& worker) {
   const Index rows = frame.rows.of(matmul_.m);
   std::byte* const scratch = scratch_of(worker);
   if (own_.empty()) {
-    const Matmul matmul = first_rows(matmul_, rows);
-    const Block block = run_packed(matmul, at_.a.in(frame), packed_.data(), at_.c.in(frame), worker, scratch);
+    std::optional<Matmul> fewer;  // a copy, which most calls need not make
+    if (rows != matmul_.m) fewer.emplace(matmul_).m = rows;
+    const Block block = run_packed(fewer ? *fewer : matmul_, at_.a.in(frame), packed_.data(), at_.c.in(frame), worker,
+                                   scratch);
     if (epilogue_) epilogue_->resolve(frame, worker).run(block);
     return;
   }

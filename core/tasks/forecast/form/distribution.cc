@@ -215,9 +215,9 @@ double quantile(double share, double forecast, double, std::span<const double> p
 
 }  // namespace negative_binomial
 
-// A sum of exponentially distributed amounts, as many as a Poisson distribution says: zeros have a probability of their
-// own. This is Tweedie's family with the power 1.5 (Jorgensen 1987). Parameter: the dispersion d; the variance at a mean
-// m is d m^1.5. The number has the mean 2 sqrt(m) / d, an amount sqrt(m) d / 2.
+// A sum of exponentially distributed amounts, as many as a Poisson distribution says, so that zeros have a probability
+// of their own: Tweedie's family with the power 1.5 (Jorgensen 1987). Parameter: the dispersion d; the variance at a
+// mean m is d m^1.5. The number has the mean 2 sqrt(m) / d, an amount sqrt(m) d / 2.
 namespace tweedie {
 
 constexpr double k_least_mean = 1e-3, k_zero = 1e-5;  // of a unit; a difference of f32 levels may miss 0
