@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "backends/cpu/kernels/half-inl.h"
 
@@ -58,8 +59,8 @@ struct Gemm {
     Index c_stride;
   };
 
-  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers. `ahead`: b comes
-  // from memory or L3, perhaps with a row in each page, where processors do not fetch ahead by themselves.
+  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers. `ahead`: b
+  // comes from memory or L3, perhaps with a row in each page, where processors do not fetch ahead by themselves.
   template <int R, int P, bool ahead = false>
   static HWY_NOINLINE void tile(const Tile& t) {
     const D d;
@@ -101,22 +102,14 @@ struct Gemm {
 
   using TileFunction = void (*)(const Tile&);
   // Tile functions by number of rows. Few rows take several panels at once, because one panel forms a dependent chain.
+  template <bool ahead, int... R>
+  static TileFunction of_rows(Index rows, std::integer_sequence<int, R...>) {
+    static constexpr TileFunction k_table[] = {tile<R + 1, 1, ahead>...};
+    return k_table[rows - 1];
+  }
   template <bool ahead = false>
   static TileFunction one_panel(Index rows) {
-    if constexpr (k_rows == 12) {
-      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>,  tile<2, 1, ahead>,  tile<3, 1, ahead>,
-                                                 tile<4, 1, ahead>,  tile<5, 1, ahead>,  tile<6, 1, ahead>,
-                                                 tile<7, 1, ahead>,  tile<8, 1, ahead>,  tile<9, 1, ahead>,
-                                                 tile<10, 1, ahead>, tile<11, 1, ahead>, tile<12, 1, ahead>};
-      return k_table[rows - 1];
-    } else if constexpr (k_rows == 6) {
-      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>, tile<2, 1, ahead>, tile<3, 1, ahead>,
-                                                 tile<4, 1, ahead>, tile<5, 1, ahead>, tile<6, 1, ahead>};
-      return k_table[rows - 1];
-    } else {
-      static constexpr TileFunction k_table[] = {tile<1, 1, ahead>, tile<2, 1, ahead>};
-      return k_table[rows - 1];
-    }
+    return of_rows<ahead>(rows, std::make_integer_sequence<int, k_rows>());
   }
   static TileFunction whole_tile(Index rows, Index m) {
     return m >= k_few_rows && m <= k_few_tiles * k_rows ? one_panel<true>(rows) : one_panel(rows);
