@@ -16,13 +16,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "backends/cpu/gemm/gemm-dots-inl.h"
 #include "backends/cpu/kernels/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace unroll::cpu::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using Index = std::int64_t;
 
 // 24 accumulators with 32 registers, or 12 with 16.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
@@ -33,6 +31,10 @@ inline constexpr int k_rows = 6;
 inline constexpr int k_rows = 2;
 #endif
 
+// What a tile fetches of b into caches; for b in L3 or memory, processors do it too late. row: one that comes a little
+// later, which may lie in another page if b is read in place. next: a share of the next panel.
+enum class Fetch { none, row, next };
+
 template <class T>
 struct Gemm {
   using D = hn::ScalableTag<T>;
@@ -40,9 +42,10 @@ struct Gemm {
   static constexpr Index k_lanes = static_cast<Index>(hn::MaxLanes(D()));
   static constexpr Index k_columns = 2 * k_lanes;
   static constexpr Index k_block = 384;
-  static constexpr Index k_rows_ahead = 8;  // of b
-  // With more tiles b is in a cache for most of them; with fewer rows the processor keeps up by itself.
-  static constexpr Index k_few_rows = 6, k_few_tiles = 3;
+  // With fewer rows, the processor fetches b in time by itself.
+  static constexpr Index k_least_fetching = 6, k_rows_ahead = 8;
+  // A packed b up to this size stays in L2, where the tiles after the third find any b.
+  static constexpr Index k_near_bytes = 1 << 20, k_few_tiles = 3;
   // Rows of a whose k block stays in L2.
   static constexpr Index k_row_block = 20 * k_rows;
 
@@ -57,11 +60,12 @@ struct Gemm {
     bool accumulate;
     T* c;
     Index c_stride;
+    const T* next = nullptr;  // Fetch::next: beside each k, a part of a row of the next panel
+    Index next_step = 0;
   };
 
-  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers. `ahead`: b
-  // comes from memory or L3, perhaps with a row in each page, where processors do not fetch ahead by themselves.
-  template <int R, int P, bool ahead = false>
+  // R rows times P panels. Every third row has a pointer, because R pointers would not fit in registers.
+  template <int R, int P, Fetch fetch = Fetch::none>
   static HWY_NOINLINE void tile(const Tile& t) {
     const D d;
     constexpr int k_groups = (R + 2) / 3;
@@ -72,7 +76,7 @@ struct Gemm {
       UNROLL_FULLY for (int j = 0; j < 2 * P; ++j) hwy::Prefetch(t.c + i * t.c_stride + j * k_lanes);
     const T* group[k_groups];
     UNROLL_FULLY for (int g = 0; g < k_groups; ++g) group[g] = t.a + 3 * g * t.a_stride;
-    const T* b = t.b;
+    const T *b = t.b, *next = t.next;
     const Index stride = t.a_stride;
     const Index b_stride = t.b_stride;
     const Index panel_stride = t.panel_stride;
@@ -80,8 +84,12 @@ struct Gemm {
       V column[2 * P];
       UNROLL_FULLY for (int j = 0; j < 2 * P; ++j)
         column[j] = hn::LoadU(d, b + (j / 2) * panel_stride + (j % 2) * k_lanes);
-      if constexpr (ahead)
+      if constexpr (fetch == Fetch::row)
         UNROLL_FULLY for (int j = 0; j < 2; ++j) hwy::Prefetch(b + k_rows_ahead * b_stride + j * k_lanes);
+      if constexpr (fetch == Fetch::next) {
+        hwy::Prefetch(next);
+        next += t.next_step;
+      }
       // Without this fence the compiler reloads b for each of two or three rows.
       if (R == 2 || R == 3) std::atomic_signal_fence(std::memory_order_seq_cst);
       UNROLL_FULLY for (int i = 0; i < R; ++i) {
@@ -102,17 +110,25 @@ struct Gemm {
 
   using TileFunction = void (*)(const Tile&);
   // Tile functions by number of rows. Few rows take several panels at once, because one panel forms a dependent chain.
-  template <bool ahead, int... R>
-  static TileFunction of_rows(Index rows, std::integer_sequence<int, R...>) {
-    static constexpr TileFunction k_table[] = {tile<R + 1, 1, ahead>...};
-    return k_table[rows - 1];
+  template <Fetch fetch, int... R>
+  static const TileFunction* table_of(std::integer_sequence<int, R...>) {
+    static constexpr TileFunction k_table[] = {tile<R + 1, 1, fetch>...};
+    return k_table;
   }
-  template <bool ahead = false>
-  static TileFunction one_panel(Index rows) {
-    return of_rows<ahead>(rows, std::make_integer_sequence<int, k_rows>());
+  // The functions of one panel for 1, 2, ... rows.
+  template <Fetch fetch = Fetch::none>
+  static const TileFunction* one_panel() {
+    return table_of<fetch>(std::make_integer_sequence<int, k_rows>());
   }
-  static TileFunction whole_tile(Index rows, Index m) {
-    return m >= k_few_rows && m <= k_few_tiles * k_rows ? one_panel<true>(rows) : one_panel(rows);
+  static const TileFunction* one_panel(Fetch fetch) {
+    if (fetch == Fetch::none) return one_panel();
+    return fetch == Fetch::row ? one_panel<Fetch::row>() : one_panel<Fetch::next>();
+  }
+  static Fetch fetch_of(Index m, const Tile& t, Index panels) {
+    if (m < k_least_fetching) return Fetch::none;
+    const Index bytes = panels * t.panel_stride * static_cast<Index>(sizeof(T));
+    if (t.b_stride == k_columns && bytes > k_near_bytes && m > k_rows) return Fetch::next;
+    return m <= k_few_tiles * k_rows ? Fetch::row : Fetch::none;
   }
   struct Wide {
     Index panels;
@@ -134,7 +150,7 @@ struct Gemm {
       for (Index i = 0; i < rows; ++i) std::copy_n(c + i * c_stride, columns, buffer + i * k_columns);
     t.c = buffer;
     t.c_stride = k_columns;
-    one_panel(rows)(t);
+    one_panel()[rows - 1](t);
     for (Index i = 0; i < rows; ++i) std::copy_n(buffer + i * k_columns, columns, c + i * c_stride);
   }
 
@@ -144,7 +160,7 @@ struct Gemm {
     const Index c_stride = t.c_stride;
     t.c = buffer;
     t.c_stride = k_columns;
-    one_panel(rows)(t);
+    one_panel()[rows - 1](t);
     if constexpr (sizeof(T) == 4) {
       for (Index i = 0; i < rows; ++i)
         if (result == DType::bf16) narrow_row<Bf16Lanes>(buffer + i * k_columns, columns, c + i * c_stride);
@@ -178,6 +194,9 @@ struct Gemm {
   static void multiply_block(Index m, Index n, Tile t, Index begin, Index end) {
     const Index tiles = (m + k_rows - 1) / k_rows;
     const Wide wide = many_panels(m);
+    const Fetch fetch = fetch_of(m, t, end - begin);
+    const TileFunction* const of_rows = one_panel(fetch);
+    if (fetch == Fetch::next) t.next_step = (k_columns + tiles - 1) / tiles;  // a tile's share of a row
     const T* const a = t.a;
     T* const c = t.c;
     const T* const packed = t.b;
@@ -196,7 +215,8 @@ struct Gemm {
         const Index rows = m * (i + 1) / tiles - row;
         t.a = a + row * t.a_stride;
         t.c = c + row * t.c_stride + column;
-        if (column + k_columns <= n) whole_tile(rows, m)(t);
+        if (fetch == Fetch::next) t.next = t.b + t.panel_stride + i * t.k * t.next_step;
+        if (column + k_columns <= n) of_rows[rows - 1](t);
         else ragged_tile(t, rows, n - column);
       }
       t.a = a;
@@ -257,37 +277,6 @@ struct Gemm {
       t.b_stride = k_columns;
       t.panel_stride = 0;
       if (whole < end) multiply_block(m, n, t, whole, end);
-    }
-  }
-
-  // c = a times the transpose of b [n, k], row by row: for few rows of a packing would cost more than the matmul.
-  static void multiply_dots(Index m, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
-                            Index begin, Index end, void* c, Index c_stride) {
-    for (Index i = 0; i < m; ++i) {
-      const T* row = static_cast<const T*>(a) + i * a_stride;
-      T* to = static_cast<T*>(c) + i * c_stride;
-      Index j = begin;
-      for (; j + 4 <= end; j += 4) dots<4>(k, row, static_cast<const T*>(b) + j * b_stride, b_stride, to + j);
-      for (; j < end; ++j) dots<1>(k, row, static_cast<const T*>(b) + j * b_stride, b_stride, to + j);
-    }
-  }
-  template <int N>
-  static HWY_INLINE void dots(Index k, const T* a, const T* b, Index b_stride, T* c) {
-    const D d;
-    V even[N], odd[N];
-    UNROLL_FULLY for (int j = 0; j < N; ++j) even[j] = odd[j] = hn::Zero(d);
-    Index i = 0;
-    for (; i + 2 * k_lanes <= k; i += 2 * k_lanes) {
-      const V a0 = hn::LoadU(d, a + i), a1 = hn::LoadU(d, a + i + k_lanes);
-      UNROLL_FULLY for (int j = 0; j < N; ++j) {
-        even[j] = hn::MulAdd(a0, hn::LoadU(d, b + j * b_stride + i), even[j]);
-        odd[j] = hn::MulAdd(a1, hn::LoadU(d, b + j * b_stride + i + k_lanes), odd[j]);
-      }
-    }
-    UNROLL_FULLY for (int j = 0; j < N; ++j) {
-      T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[j], odd[j])));
-      for (Index r = i; r < k; ++r) sum += a[r] * b[j * b_stride + r];
-      c[j] = sum;
     }
   }
 
@@ -380,7 +369,7 @@ struct Gemm {
                                          .transpose = transpose,
                                          .multiply = multiply,
                                          .multiply_rows = multiply_rows,
-                                         .multiply_dots = multiply_dots,
+                                         .multiply_dots = GemmDots<T>::multiply,
                                          .tile_rows = k_rows};
   static constexpr GemmKernels k_from_bf16 = of_halves(pack_bf16, transpose_bf16);
   static constexpr GemmKernels k_from_f16 = of_halves(pack_f16, transpose_f16);
