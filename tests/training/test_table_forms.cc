@@ -114,6 +114,29 @@ TEST_CASE("forty first lines are headers or rows as they are meant, or a warning
   }
 }
 
+TEST_CASE("a range of columns is all columns from one to another, by names or numbers") {
+  std::string csv = "id,a1,a2,a3,b1,x..y,label\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string k = std::to_string(i);
+    csv += k + "," + k + "1," + k + "2," + k + "3,5,6," + (i % 2 == 0 ? "up" : "down") + "\n";
+  }
+  const auto columns = [&](std::vector<std::string> names) {
+    ClassifyOptions o;
+    o.columns = std::move(names);
+    return make_classify(o, csv, "f.csv")->metadata().at("columns");
+  };
+  CHECK(columns({"a1..b1"}) == columns({"a1", "a2", "a3", "b1"}));
+  CHECK(columns({"2..4", "x..y"}) == columns({"a1", "a2", "a3", "x..y"}));
+  CHECK(columns({"b1..b1", "id"}) == columns({"b1", "id"}));
+  const auto refused = [&](const char* name, const char* what) {
+    CHECK_THROWS_WITH_AS(columns({name}), doctest::Contains(what), Error);
+  };
+  refused("b1..a1", "'b1..a1' is no range of columns");
+  refused("a1..", "is no range of columns");
+  refused("a1..c1", "has no column 'c1'");
+  refused("a1..label", "'label' is the label and one of columns");
+}
+
 TEST_CASE("a header of numbers is no row and no class, for each task on tables") {
   ClassifyOptions o;
   o.steps = 1;

@@ -193,6 +193,26 @@ std::size_t CsvReader::column(const std::string& name) const {
                               : "Columns: " + names());
 }
 
+std::vector<std::size_t> CsvReader::columns(std::span<const std::string> names) const {
+  constexpr std::string_view k_to = "..";
+  std::vector<std::size_t> found;
+  for (const std::string& name : names) {
+    const std::size_t dots = name.find(k_to);
+    bool is_range = dots != std::string::npos;
+    for (std::size_t c = 0; is_range && c < n_columns_; ++c) is_range = column_name(c) != name;
+    if (!is_range) {
+      found.push_back(column(name));
+      continue;
+    }
+    const std::string from = name.substr(0, dots), to = name.substr(dots + k_to.size());
+    if (from.empty() || to.empty() || column(from) > column(to))
+      throw Error(ErrorKind::usage, name_, "'" + name + "' is no range of columns",
+                  "Write FIRST..LAST with two columns in the order of the file, by name or number");
+    for (std::size_t c = column(from); c <= column(to); ++c) found.push_back(c);
+  }
+  return found;
+}
+
 void CsvReader::refuse_repeated(std::span<const std::size_t> columns) const {
   std::set<std::string> names;
   for (const std::size_t c : columns) {

@@ -52,6 +52,8 @@ class CsvReader {
   // Returns the index of a header name, of a number from 1, or of the last column for "". Throws Error(usage), with the
   // existing names, on an unknown or repeated name.
   std::size_t column(const std::string& name) const;
+  // The columns of the names; "a..f" is a range from one column to another, unless a column has this name.
+  std::vector<std::size_t> columns(std::span<const std::string> names) const;
   // Throws Error(usage) if two of the columns have the same name, because a model finds its columns by name.
   void refuse_repeated(std::span<const std::size_t> columns) const;
   // Returns the name that column() finds. Without a header: "1", "2", ... "column 1" for an empty header cell, such as

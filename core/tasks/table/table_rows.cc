@@ -118,7 +118,7 @@ std::vector<std::string> TableRows::notes_on(const std::string& of_targets) cons
 void TableRows::choose_columns(std::span<const std::string> targets) {
   const auto is_target = [&](std::size_t c) { return std::ranges::find(targets_, c) != targets_.end(); };
   for (const std::string& column : targets) targets_.push_back(reader_.column(column));
-  for (const std::string& column : options_.columns) places_.push_back(reader_.column(column));
+  places_ = reader_.columns(options_.columns);
   for (const std::size_t c : places_)
     if (is_target(c))
       throw Error(ErrorKind::usage, file_.name(),
@@ -162,10 +162,7 @@ void TableRows::require_named(std::span<const std::string> named, std::span<cons
   const bool names_none = std::ranges::all_of(named, [](const std::string& name) { return name.empty(); });
   std::string of_model;
   for (const std::size_t c : read) of_model += (of_model.empty() ? "" : ", ") + in_quotes(reader_.column_name(c));
-  const bool same = std::ranges::equal(named, read, [&](const std::string& name, std::size_t c) {
-    return reader_.column(name) == c;
-  });
-  if (names_none || same) return;
+  if (names_none || std::ranges::equal(reader_.columns(named), read)) return;
   throw Error(ErrorKind::usage, file_.name(), key + " names other columns than the model has: " + of_model,
               "Leave " + key + " out: a model reads its columns as training did");
 }

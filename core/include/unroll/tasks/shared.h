@@ -85,8 +85,8 @@ inline constexpr OptionKey missing_values = {
     "label that is one of the words in the default is a class"};
 inline constexpr OptionKey columns = {
     "data.columns", any_value,
-    "forecast: columns of several series, instead of data.column; classify, regress: feature columns, empty: all "
-    "others"};
+    "forecast: columns of several series, instead of data.column; classify, regress: feature columns, or ranges such "
+    "as a..f and 2..252, empty: all others"};
 inline constexpr OptionKey split_seed = {"data.split_seed", from(0),
                                          "seed of the random assignment of rows to the splits"};
 inline constexpr OptionKey validation = {
