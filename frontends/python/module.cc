@@ -79,7 +79,12 @@ void add_model(nb::module_& module) {
       .def("generate", &LoadedModel::generate, "prompt"_a = "\n", "length"_a = 400, "temperature"_a = 0.8,
            "top_k"_a = 0, "top_p"_a = 1.0, "seed"_a = 0, "Sample text from a language model.")
       .def("stream", &LoadedModel::stream, "lanes"_a = 1, "chunk"_a = 1, "weights"_a = "f32",
-           "Return a Stream. `weights` is f32, bf16 or int8.")
+           "delay"_a = 0,
+           "Return a Stream. `weights` is f32, bf16 or int8. A network of layer functions has one input and one lane; "
+           "its output may wait for `delay` further steps.")
+      .def("export", &LoadedModel::deploy, "path"_a, "delay"_a = 0,
+           "Write the model for use without Python: a C++17 header NAME.h that streams it, NAME.safetensors, or a "
+           "folder, which `unroll run`, `unroll stream` and unroll.load open. `delay` as for stream.")
       .def("state_dict", &LoadedModel::state_dict, "Return copies of the parameters, by PyTorch's names.")
       .def("load_state_dict", &LoadedModel::load_state_dict, "parameters"_a,
            "Replace all parameters: a dict of arrays or tensors. Streams that are open keep the old ones.")

@@ -32,7 +32,7 @@ HEAD = re.compile(r"\)\s*(?:const|noexcept|override|final|mutable|&|->[^;{}()]*)
 INITIALIZERS = re.compile(r"\)\s*(?:noexcept\s*)?:\s[^;]*$", re.S)
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*(?:.|\n)*?\*/')
 
-LIMITS = {"lines outside tests": 126600, "folders in cycles": 0, "long functions": 0, "casts": 150, "prose": 0,
+LIMITS = {"lines outside tests": 127000, "folders in cycles": 0, "long functions": 0, "casts": 150, "prose": 0,
           "names": 0, "folder names": 0}
 
 

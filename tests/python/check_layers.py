@@ -267,7 +267,7 @@ def mistakes():
         layers.linear(x, 4, name="head"), 4, name="head"), {"x": ("T", 2)})
     refused(unroll.UsageError, "another network", layers.model,
             lambda x: layers.linear(x, 1, name="a") if x.shape[0] > 3 else x, {"x": ("T", 2)})
-    refused(unroll.UsageError, "layer functions", layers.model(lambda x: x, {"x": ("T", 2)}).stream)
+    refused(unroll.UsageError, "layer functions", layers.model(lambda x: x, {"x": ("T", 2)}).generate)
     refused(unroll.UsageError, "own", layers.model, lambda x: layers.cell(x, 3, "h' = x +")[0], {"x": ("T", "B", 2)})
     functions = {ZeroDivisionError: lambda x: 1 // 0, TypeError: lambda: 0, IndexError: lambda x: x[9]}
     for error, function in functions.items():

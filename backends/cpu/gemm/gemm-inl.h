@@ -31,8 +31,8 @@ inline constexpr int k_rows = 6;
 inline constexpr int k_rows = 2;
 #endif
 
-// What a tile fetches of b into caches; for b in L3 or memory, processors do it too late. row: one that comes a little
-// later, which may lie in another page if b is read in place. next: a share of the next panel.
+// A part of b that a tile fetches into caches; for b in L3 or memory, processors do it too late. row: one that comes a
+// little later, which may lie in another page if b is read in place. next: a share of the next panel.
 enum class Fetch { none, row, next };
 
 template <class T>

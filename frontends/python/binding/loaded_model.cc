@@ -199,11 +199,13 @@ std::string LoadedModel::generate(const std::string& prompt, std::int64_t length
   return text;
 }
 
-OpenStream LoadedModel::stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights) {
-  require_task("Model.stream");
-  const StreamModel model = task_stream(file_.metadata);
+OpenStream LoadedModel::stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights,
+                               std::int64_t delay) {
+  const OneAtATime use(*used_, "Model", [&] { renew(); });
+  const TensorFile file = as_graph(delay);
+  const StreamModel model = task_stream(file.metadata);
   return OpenStream({for_streams_,
-                     Stream(*for_streams_, model, file_.tensors,
+                     Stream(*for_streams_, model, file.tensors,
                             {.lanes = lanes, .chunk = chunk, .weights = weight_format_from_name(weights)}),
                      model.input});
 }

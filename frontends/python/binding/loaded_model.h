@@ -57,12 +57,19 @@ class LoadedModel {
   nanobind::list predict(const nanobind::object& inputs, std::int64_t top_k, std::int64_t steps, std::int64_t beam);
   std::string generate(const std::string& prompt, std::int64_t length, double temperature, std::int64_t top_k,
                        double top_p, std::uint64_t seed);
-  OpenStream stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights);
+  // delay: steps that the output of a network of layer functions may wait for.
+  OpenStream stream(std::int64_t lanes, std::int64_t chunk, const std::string& weights, std::int64_t delay);
+  // The model without Python: with the graph of its network, which has one input and a batch of 1. network/deploy.cc
+  TensorFile as_graph(std::int64_t delay) const;
+  // Writes a C++ header NAME.h, NAME.safetensors, or a folder for the command.
+  void deploy(const std::filesystem::path& path, std::int64_t delay) const;
   nanobind::dict state_dict() const { return arrays_of(file_.tensors); }
   void load_state_dict(const nanobind::dict& parameters);
   void save(const std::filesystem::path& path) const;
   // "" for networks of layer functions
-  std::string task() const { return file_.metadata.contains("task") ? file_.metadata.at("task") : ""; }
+  std::string task() const {
+    return function || !file_.metadata.contains("task") ? "" : file_.metadata.at("task");
+  }
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   const std::vector<TensorSpec>& inputs() const { return inference_.inputs; }
   const std::vector<TensorSpec>& outputs() const { return inference_.outputs; }

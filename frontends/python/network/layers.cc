@@ -45,14 +45,6 @@ template <Value (*function)(Value, Value)>
 NetworkValue binary(const NetworkValue& a, const NetworkValue& b) {
   return a.with(function(a.get(), b.get_beside(a)));
 }
-template <Value (*function)(Value, Value)>
-NetworkValue with_number(const NetworkValue& a, double b) {
-  return a.with(function(a.get(), scalar_like(a.get(), b)));
-}
-template <Value (*function)(Value, Value)>
-NetworkValue with_number_before(const NetworkValue& b, double a) {
-  return b.with(function(scalar_like(b.get(), a), b.get()));
-}
 
 std::int64_t axis_of(const Value& x, std::int64_t axis) {
   if (axis < -x.rank() || axis >= x.rank())
@@ -64,41 +56,6 @@ std::int64_t last_axis(const Value& x) {
   return x.shape()[static_cast<int>(axis_of(x, -1))];
 }
 
-// Sums over an axis, which the result lacks, or over all axes.
-NetworkValue sum_over(const NetworkValue& x, std::optional<std::int64_t> axis) {
-  return x.with(axis ? reduce_sum(x.get(), {axis_of(x.get(), *axis)}) : sum(x.get()));
-}
-NetworkValue mean_over(const NetworkValue& x, std::optional<std::int64_t> axis) {
-  const Value value = x.get();
-  const bool is_float = value.dtype() == DType::f32 || value.dtype() == DType::f64;
-  const NetworkValue numbers = x.with(is_float ? value : cast(value, DType::f32));
-  const std::int64_t n = axis ? value.shape()[static_cast<int>(axis_of(value, *axis))] : value.shape().elements();
-  return x.with(sum_over(numbers, axis).get() / static_cast<double>(n));
-}
-
-void add_value(nb::module_& module) {
-  nb::class_<NetworkValue>(module, "Value", "A value of a network while a function builds it. Its shape is known.")
-      .def_prop_ro("shape", [](const NetworkValue& v) {
-        nb::list dims;
-        for (const std::int64_t d : v.get().shape()) dims.append(d);
-        return nb::tuple(dims);
-      })
-      .def_prop_ro("dtype", [](const NetworkValue& v) { return std::string(dtype_name(v.get().dtype())); })
-      .def("__repr__", [](const NetworkValue& v) { return "unroll.layers.Value " + v.get().type().text(); })
-      .def("__getitem__", [](const NetworkValue& v, std::int64_t k) {
-             const std::int64_t n = v.get().rank() == 0 ? 0 : v.get().shape()[0];
-             if (k < -n || k >= n) throw nb::index_error("out of range");
-             return v.with(row(v.get(), k < 0 ? k + n : k));
-           }, "index"_a, "x[k]: element k of the first axis, which the result lacks.")
-      .def("__neg__", unary<neg>).def("__invert__", unary<logical_not>)
-      .def("__and__", binary<logical_and>).def("__or__", binary<logical_or>)
-      .def("__add__", binary<add>).def("__add__", with_number<add>).def("__radd__", with_number<add>)
-      .def("__sub__", binary<sub>).def("__sub__", with_number<sub>).def("__rsub__", with_number_before<sub>)
-      .def("__mul__", binary<mul>).def("__mul__", with_number<mul>).def("__rmul__", with_number<mul>)
-      .def("__truediv__", binary<div>).def("__truediv__", with_number<div>)
-      .def("__rtruediv__", with_number_before<div>);
-}
-
 void add_functions(nb::module_& module) {
   module.def("tanh", unary<tanh>, "x"_a).def("sigmoid", unary<sigmoid>, "x"_a).def("relu", unary<relu>, "x"_a);
   module.def("exp", unary<exp>, "x"_a).def("log", unary<log>, "x"_a).def("silu", unary<silu>, "x"_a);
@@ -107,16 +64,7 @@ void add_functions(nb::module_& module) {
   module.def("softmax", unary<softmax>, "x"_a, "Softmax over the last axis.");
   module.def("log_softmax", unary<log_softmax>, "x"_a, "Logarithm of softmax over the last axis.");
   module.def("maximum", binary<maximum>, "a"_a, "b"_a).def("minimum", binary<minimum>, "a"_a, "b"_a);
-  module.def("matmul", [](const NetworkValue& a, const NetworkValue& b) {
-    return a.with(matmul(a.get(), b.get_beside(a)));
-  }, "a"_a, "b"_a, "Matrix product [..., M, K] x [..., K, N].");
   module.def("abs", unary<abs>, "x"_a).def("square", unary<square>, "x"_a).def("sqrt", unary<sqrt>, "x"_a);
-  module.def("mean", mean_over, "x"_a, "axis"_a = nb::none(),
-             "Mean over an axis, which the result lacks, or over all axes. Of true and false: the share that is true.");
-  module.def("sum", sum_over, "x"_a, "axis"_a = nb::none(), "Sum over an axis, which the result lacks, or all axes.");
-  module.def("max", [](const NetworkValue& x, std::int64_t axis) {
-    return x.with(reduce_max(x.get(), {axis_of(x.get(), axis)}));
-  }, "x"_a, "axis"_a, "Largest value over an axis, which the result lacks.");
   module.def("argmax", [](const NetworkValue& x, std::int64_t axis) {
     return x.with(argmax(x.get(), static_cast<int>(axis_of(x.get(), axis))));
   }, "x"_a, "axis"_a = -1, "int32 index of the first largest value over an axis, which the result lacks.");
@@ -287,6 +235,7 @@ void add_recurrent(nb::module_& module) {
 
 void add_layers(nb::module_& module) {
   add_value(module);
+  add_arithmetic(module);
   add_functions(module);
   add_layer_functions(module);
   add_convolutions(module);

@@ -8,6 +8,8 @@
 namespace unroll::python {
 
 void add_layers(nanobind::module_& module);
+void add_value(nanobind::module_& module);
+void add_arithmetic(nanobind::module_& module);
 void add_convolutions(nanobind::module_& module);
 
 }  // namespace unroll::python

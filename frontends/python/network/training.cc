@@ -15,11 +15,13 @@
 #include "frontends/config/run/job.h"
 #include "frontends/config/run/run_folder.h"
 #include "frontends/python/binding/arrays.h"
+#include "frontends/python/network/deploy.h"
 #include "frontends/python/binding/listener.h"
 #include "frontends/python/network/model.h"
 #include "frontends/python/network/value.h"
 #include "unroll/ir/ops.h"
 #include "unroll/support/error.h"
+#include "unroll/support/result.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -178,7 +180,8 @@ FinishedRun train_with(const NetworkTrainRequest& request, Listener& listener) {
   const LossNetwork& functions = request.functions;
   BuiltNetwork built = build_network(functions.network, specs_of(request.train, functions.inputs));
   const auto backend = make_backend(request.backend, {.threads = request.threads});
-  const std::map<std::string, std::string> metadata = {{k_network_key, "layers"}};
+  std::map<std::string, std::string> metadata = {{k_network_key, "layers"}};
+  if (Result<Metadata> graph = attempt([&] { return graph_metadata_of(built.inference, 0); })) metadata.merge(*graph);
   const auto task = make_task(dataset_of(request), network_with_loss(functions), metadata);
   std::optional<cli::StartingRunFolder> folder;
   if (!request.folder.empty()) folder.emplace(request.folder, request.resume);

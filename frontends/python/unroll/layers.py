@@ -25,18 +25,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
 from . import _arguments, _core
-from ._core import (Model, Run, Value, abs, additive_attention, argmax, bce, concat, dot_attention, dropout, embedding,
-                    equal, exp, gelu, glu, huber, imported, layer_norm, less, linear, log, log_softmax, mae,
-                    masked_mean, matmul, max, maximum, mean, minimum, mse, multi_head_attention, parameter, pinball,
-                    relu, reshape, sequence_mask, sigmoid, silu, slice, softmax, softmax_cross_entropy, sqrt, square,
+from ._core import (Model, Run, Value, abs, additive_attention, argmax, astype, bce, clip, concat, cumsum,
+                    dot_attention, dropout, embedding, equal, erf, exp, expm1, gelu, glu, huber, imported, layer_norm,
+                    less, linear, log, log1p, log_softmax, mae, masked_mean, matmul, max, maximum, mean, min, minimum,
+                    mse, multi_head_attention, one_hot, parameter, pinball, relu, reshape, sequence_mask, sigmoid,
+                    sign, silu, slice, softmax, softmax_cross_entropy, softplus, sqrt, square, stack, stop_gradient,
                     sum, tanh, transpose, where)
 
-__all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "average_pool", "bce", "cell", "concat", "conv",
-           "dot_attention", "dropout", "embedding", "equal", "exp", "gelu", "glu", "gru", "huber", "imported",
-           "layer_norm", "less", "linear", "log", "log_softmax", "lstm", "mae", "masked_mean", "matmul", "max",
-           "max_pool", "maximum", "mean", "minimum", "model", "mse", "multi_head_attention", "parameter", "pinball",
-           "relu", "reshape", "rnn", "sequence_mask", "sigmoid", "silu", "slice", "softmax", "softmax_cross_entropy",
-           "sqrt", "square", "sum", "tanh", "train", "transpose", "where"]
+__all__ = ["Trainer", "Value", "abs", "additive_attention", "argmax", "astype", "average_pool", "bce", "cell", "clip",
+           "concat", "conv", "cumsum", "dot_attention", "dropout", "embedding", "equal", "erf", "exp", "expm1", "gelu",
+           "glu", "gru", "huber", "imported", "layer_norm", "less", "linear", "log", "log1p", "log_softmax", "lstm",
+           "mae", "masked_mean", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "model", "mse",
+           "multi_head_attention", "one_hot", "parameter", "pinball", "relu", "reshape", "rnn", "sequence_mask",
+           "sigmoid", "sign", "silu", "slice", "softmax", "softmax_cross_entropy", "softplus", "sqrt", "square",
+           "stack", "stop_gradient", "sum", "tanh", "train", "transpose", "where"]
 
 States = Union[Sequence[Value], None]
 
