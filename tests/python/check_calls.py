@@ -148,9 +148,9 @@ def wrong_arguments_of_layers_are_named():
                     n += 1
                     if error:
                         wrong.append(f"{name} {argument}={odd!r:.30}: {type(error).__name__}: {error!s:.150}")
-            error = raw_error(function, {**right, "keepdims": True})
+            error = raw_error(function, {**right, "dims": True})
             if error and not isinstance(error, TypeError) or error and "incompatible" in str(error):
-                wrong.append(f"{name} keepdims: {error!s:.150}")
+                wrong.append(f"{name} dims: {error!s:.150}")
         for odd in (np.zeros(3), "a", None, [1]):
             for operate in ("__add__", "__radd__", "__sub__", "__mul__", "__truediv__", "__and__", "__getitem__"):
                 error = raw_error(getattr(x, operate), {"arg" if operate != "__getitem__" else "index": odd}) \
@@ -171,10 +171,11 @@ def errors_say_what_is_wrong():
             return x
         layers.model(tried, {"x": (3, 2, 4)})
     fails(unroll.DTypeError, "[layers.linear] 'outputs' must be an integer; got 'a'", lambda x: layers.linear(x, "a"))
-    fails(unroll.DTypeError, "[layers.mean] there is no argument 'keepdims'. The arguments are x, axis",
-          lambda x: layers.mean(x, keepdims=True))
+    fails(unroll.DTypeError, "[layers.mean] there is no argument 'dims'. The arguments are x, axis, keepdims",
+          lambda x: layers.mean(x, dims=True))
     fails(unroll.DTypeError, "[layers.linear] the argument 'outputs' is missing", lambda x: layers.linear(x))
-    fails(unroll.DTypeError, "must be a Value or a number; got an array float64[3]", lambda x: x + np.zeros(3))
+    fails(unroll.ShapeError, "shapes must broadcast; got [3,2,4] and [3]", lambda x: x + np.zeros(3))
+    fails(unroll.DTypeError, "an operand", lambda x: x + "a")
     fails(unroll.DTypeError, "'states' must be a list with a Value at each place or None; got a list of an array",
           lambda x: layers.gru(x, 4, states=[np.zeros((1, 2, 4), np.float32)]))
     refused(unroll.DTypeError, "unroll.load: path] must be a path; got 3", unroll.load, 3)
