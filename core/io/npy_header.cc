@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "unroll/support/error.h"
 
@@ -18,28 +19,26 @@ class NpyDict {
 
   NpyHeader parse() {
     NpyHeader header;
-    int found = 0;
+    bool has_descr = false, has_order = false, has_shape = false;
     need('{');
     while (!take('}')) {
       const std::string_view key = quoted();
       need(':');
-      if (key == "descr") {
+      if (key == "descr" && !std::exchange(has_descr, true)) {
         header.descr = std::string(type());
-      } else if (key == "fortran_order") {
+      } else if (key == "fortran_order" && !std::exchange(has_order, true)) {
         header.fortran_order = truth();
-      } else if (key == "shape") {
+      } else if (key == "shape" && !std::exchange(has_shape, true)) {
         header.shape = shape();
       } else {
-        refuse("has a key '" + std::string(key.substr(0, 100)) + "'");
+        refuse("has a key '" + std::string(key.substr(0, 100)) + "', unknown or for the second time");
       }
-      ++found;
       if (!take(',')) {
         need('}');
         break;
       }
     }
-    constexpr int k_keys = 3;
-    if (found != k_keys) refuse("has not the keys descr, fortran_order and shape");
+    if (!has_descr || !has_order || !has_shape) refuse("has not the keys descr, fortran_order and shape");
     return header;
   }
   [[noreturn]] void refuse(const std::string& what) const {

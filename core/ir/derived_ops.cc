@@ -70,6 +70,14 @@ Value greater(Value a, Value b) { return less(b, a); }
 Value greater_equal(Value a, Value b) { return less_equal(b, a); }
 Value not_equal(Value a, Value b) { return logical_not(equal(a, b)); }
 
+Value moved_axis(Value x, int from, int to) {
+  Ints order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != from) order.push_back(i);
+  order.insert(order.begin() + to, from);
+  return from == to ? x : transpose(x, order);
+}
+
 Value square(Value x) { return x * x; }
 Value relu(Value x) { return maximum(x, scalar_like(x, 0)); }
 Value silu(Value x) { return x * sigmoid(x); }

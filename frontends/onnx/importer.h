@@ -138,7 +138,6 @@ Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int6
 Value take(Value x, int axis, const std::vector<std::int32_t>& at);
 inline Value flipped(Value x, int axis) { return strided(x, axis, x.shape()[axis] - 1, -1, x.shape()[axis]); }
 
-Value moved_axis(Value x, int from, int to);
 Value wrapped(Value indices, std::int64_t size);  // negative indices count from the end
 
 // Rounds towards minus infinity, and to the nearest integer with ties to even.

@@ -304,6 +304,7 @@ def write_corpus():
         "bad_npy_large": array_file(array_header(shape="(2147483647, 2147483647, 2147483647)")),
         "bad_npy_size": array_file(array_header(shape="(2, 4)")),
         "bad_npy_keys": array_file("{'descr': '<f4', 'shape': (6,)}"),
+        "bad_npy_twice": array_file("{'descr': '<f4', 'descr': '<f4', 'shape': (6,)}"),
         "bad_npy_key": array_file(array_header().replace("shape", "size")),
         "bad_npy_type": array_file(array_header(descr="[('a', '<f4'")),
         "bad_big_endian": archive(plain, {"0": SIX}, byteorder=b"big"),

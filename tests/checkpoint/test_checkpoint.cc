@@ -136,6 +136,7 @@ constexpr Refusal k_refusals[] = {
     {"bad_npy_size", "reaches beyond its storage of 6 elements"},
     {"bad_npy_keys", "has not the keys descr, fortran_order and shape"},
     {"bad_npy_key", "has a key 'size'"},
+    {"bad_npy_twice", "has a key 'descr', unknown or for the second time"},
     {"bad_npy_type", "has a type without an end"},
     {"bad_big_endian", "the data are big-endian"},
     {"bad_expanded", "tensor 'w' f32[1073741824] reads an element of its storage twice"},

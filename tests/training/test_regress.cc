@@ -163,6 +163,24 @@ TEST_CASE("ridge regression knows lines, and logistic regression classes on two 
   CHECK(classes.at("most_frequent").at("accuracy") < 0.7);
 }
 
+TEST_CASE("a linear baseline of a large training set names the rows that it is fitted to") {
+  constexpr int k_columns = 200, k_rows = 2000, k_classes = 20;
+  std::string csv;
+  for (int i = 0; i < k_columns; ++i) csv += "x" + std::to_string(i) + ",";
+  csv += "label\n";
+  for (int row = 0; row < k_rows; ++row) {
+    for (int i = 0; i < k_columns; ++i) csv += std::to_string((row * row + i) % 7) + ",";
+    csv += "c" + std::to_string(row % k_classes) + "\n";
+  }
+  ClassifyOptions o;
+  o.steps = 1;
+  o.batch = 16;
+  CHECK(make_classify(o, csv, "c.csv")->notes().back().starts_with("baseline logistic_regression: fitted to about 9"));
+  const std::size_t few = csv.find('\n', csv.size() / 4);
+  const std::vector<std::string> notes = make_classify(o, csv.substr(0, few + 1), "c.csv")->notes();
+  CHECK_FALSE(notes.back().starts_with("baseline"));
+}
+
 TEST_CASE("a target that does not vary has no r2: the mean of the training set makes no error") {
   std::string csv = "a,b,c,d,constant\n";
   for (int i = 0; i < 50; ++i) csv += std::to_string(i) + ",1,2,3,5.1\n";  // whose sum of fiftieths is not 5.1

@@ -27,7 +27,7 @@ struct GemmDots {
 
   // c = a times the transpose of b [n, k], row by row: for few rows of a packing would cost more than the matmul.
   static void multiply(Index m, Index k, const void* a, Index a_stride, const void* b, Index b_stride,
-                            Index begin, Index end, void* c, Index c_stride) {
+                       Index begin, Index end, void* c, Index c_stride) {
     for (Index i = 0; i < m; ++i) {
       const T* row = static_cast<const T*>(a) + i * a_stride;
       T* to = static_cast<T*>(c) + i * c_stride;

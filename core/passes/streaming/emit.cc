@@ -121,14 +121,6 @@ Value Emitter::with_past(const Part& part, int axis, std::int64_t positions) {
   return all;
 }
 
-Value moved_axis(Value x, int from, int to) {
-  Ints order;
-  for (int axis = 0; axis < x.rank(); ++axis)
-    if (axis != from) order.push_back(axis);
-  order.insert(order.begin() + to, from);
-  return from == to ? x : transpose(x, order);
-}
-
 // Splits an axis into (outer, positions), or joins them.
 Value split_axis(Value x, int axis, std::int64_t outer) {
   return reshape(x, x.shape().with(axis, x.shape()[axis] / outer).inserted(axis, outer));

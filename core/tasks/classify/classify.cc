@@ -114,8 +114,10 @@ class Classify : public Task, public TableRows {
     std::vector<std::int32_t> truth(linear.targets.begin(), linear.targets.end()), found;
     for (auto row = linear.answers.begin(); row != linear.answers.end(); row += n_classes())
       found.push_back(static_cast<std::int32_t>(std::max_element(row, row + n_classes()) - row));
-    return {{"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})},
-            {"logistic_regression", class_metrics(found, truth, {n_classes(), -1})}};
+    std::map<std::string, std::map<std::string, double>> all{
+        {"most_frequent", class_metrics(std::vector(labels.size(), best), labels, {n_classes(), -1})}};
+    if (!found.empty()) all.emplace("logistic_regression", class_metrics(found, truth, {n_classes(), -1}));
+    return all;
   }
 
   std::vector<std::string> warnings() const override {
@@ -124,7 +126,9 @@ class Classify : public Task, public TableRows {
     return all;
   }
   std::vector<std::string> notes() const override {
-    return notes_on("label '" + target_names()[0] + "', " + counted(n_classes(), "class"));
+    std::vector<std::string> all = notes_on("label '" + target_names()[0] + "', " + counted(n_classes(), "class"));
+    for (std::string& note : linear_notes(*this, "logistic_regression", n_classes())) all.push_back(std::move(note));
+    return all;
   }
 
  private:

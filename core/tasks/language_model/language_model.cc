@@ -59,7 +59,7 @@ class LanguageModel : public Task, public SplitSizes {
   TaskGraph build(Scope& scope, const Batch& like) const override {
     const Value ids = scope.graph().input("ids", like.inputs.at("ids").type());
     const Value labels = scope.graph().input("labels", like.inputs.at("labels").type());
-    std::vector<CarriedState> states = 
+    std::vector<CarriedState> states =
         carried_states(scope, options_.model, ids.shape()[1], options_.embedding);
     std::vector<Value> initial;
     for (const CarriedState& s : states) initial.push_back(s.in);

@@ -116,6 +116,7 @@ class Regress : public Task, public TableRows {
     std::map<std::string, double> mean = metrics_of(of_mean);
     mean["r2"] = 0;
     const LinearAnswers linear = linear_answers(*this, split);
+    if (linear.answers.empty()) return {{"mean", mean}};
     const std::size_t K = scales_.size();
     for (std::size_t i = 0; i < linear.targets.size(); ++i)
       of_ridge[i % K].add((linear.targets[i] - linear.answers[i]) * scales_[i % K].deviation);
@@ -129,7 +130,9 @@ class Regress : public Task, public TableRows {
   std::vector<std::string> notes() const override {
     std::string names;
     for (const std::string& name : target_names()) names += (names.empty() ? "'" : ", '") + name + "'";
-    return notes_on((n_targets() > 1 ? "targets " : "target ") + names);
+    std::vector<std::string> all = notes_on((n_targets() > 1 ? "targets " : "target ") + names);
+    for (std::string& note : linear_notes(*this, "ridge")) all.push_back(std::move(note));
+    return all;
   }
 
  private:

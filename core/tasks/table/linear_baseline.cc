@@ -37,13 +37,21 @@ void add_rows(const Batch& batch, std::int64_t stride, LinearRows& rows) {
   }
 }
 
-// Rows of the training set, evenly spread, for which a pass has at most k_most_products; `width` is F K.
-LinearRows training_rows(const Task& task, std::int64_t batch_rows, std::int64_t width) {
-  const std::int64_t most = std::max<std::int64_t>(k_most_products / width, 1), n = task.n_batches(Split::train);
-  const std::int64_t used = std::clamp<std::int64_t>(most / batch_rows, 1, n);
+// Rows of the training set, evenly spread, for which a pass has at most k_most_products.
+struct UsedRows {
+  std::int64_t K, batches, stride;  // every stride-th row of a batch
+};
+UsedRows used_rows(const Task& task, const Batch& first, std::int64_t n_classes) {
+  const Shape& x = first.inputs.at("x").shape();
+  const std::int64_t K = n_classes > 0 ? n_classes : first.inputs.at("target").shape()[1];
+  const std::int64_t most = std::max<std::int64_t>(k_most_products / ((x[0] * x[2] + 1) * K), 1);
+  return {K, std::clamp<std::int64_t>(most / x[1], 1, task.n_batches(Split::train)), 1 + (x[1] - 1) / most};
+}
+
+LinearRows training_rows(const Task& task, const UsedRows& used) {
   LinearRows rows;
-  for (std::int64_t k = 0; k < used; ++k)
-    add_rows(task.batch(Split::train, 0, 0, k * n / used), 1 + (batch_rows - 1) / most, rows);
+  for (std::int64_t k = 0; k < used.batches; ++k)
+    add_rows(task.batch(Split::train, 0, 0, k * task.n_batches(Split::train) / used.batches), used.stride, rows);
   return rows;
 }
 
@@ -150,10 +158,9 @@ LinearAnswers linear_answers(const Task& task, Split split, std::int64_t n_class
   namespace linear = linear_baseline;
   LinearAnswers result;
   if (task.n_batches(Split::train) == 0) return result;
-  const Batch first = task.batch(Split::train, 0, 0, 0);
-  const Shape& x = first.inputs.at("x").shape();
-  const std::int64_t K = n_classes > 0 ? n_classes : first.inputs.at("target").shape()[1];
-  linear::LinearRows rows = linear::training_rows(task, x[1], (x[0] * x[2] + 1) * K);
+  const linear::UsedRows used = linear::used_rows(task, task.batch(Split::train, 0, 0, 0), n_classes);
+  const std::int64_t K = used.K;
+  linear::LinearRows rows = linear::training_rows(task, used);
   const linear::Standardized scale(rows);
   scale.apply(rows);
   const std::vector<double> weights = linear::fitted_weights(rows, K, n_classes > 0);
@@ -166,6 +173,17 @@ LinearAnswers linear_answers(const Task& task, Split split, std::int64_t n_class
     result.targets.insert(result.targets.end(), asked.targets.begin(), asked.targets.end());
   }
   return result;
+}
+
+std::vector<std::string> linear_notes(const Task& task, const std::string& name, std::int64_t n_classes) {
+  const std::int64_t n = task.n_batches(Split::train);
+  if (n == 0) return {};
+  const Batch first = task.batch(Split::train, 0, 0, 0);
+  const linear_baseline::UsedRows used = linear_baseline::used_rows(task, first, n_classes);
+  if (used.batches == n && used.stride == 1) return {};
+  const std::int64_t rows = first.inputs.at("x").shape()[1], of_batch = (rows + used.stride - 1) / used.stride;
+  return {"baseline " + name + ": fitted to about " + std::to_string(used.batches * of_batch) + " of " +
+          std::to_string(n * rows) + " rows"};
 }
 
 }  // namespace unroll

@@ -234,14 +234,6 @@ Value strided(Value x, int axis, std::int64_t from, std::int64_t step, std::int6
   return reshape(windows(is_last ? reshape(used, used.shape().inserted(axis + 1, 1)) : used, axis, 1, step), shape);
 }
 
-Value moved_axis(Value x, int from, int to) {
-  Ints order;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != from) order.push_back(i);
-  order.insert(order.begin() + to, from);
-  return from == to ? x : transpose(x, order);
-}
-
 std::span<const OperatorRow> movement_rows() { return k_movement_rows; }
 
 }  // namespace unroll::onnx

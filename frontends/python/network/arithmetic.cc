@@ -133,14 +133,10 @@ NetworkValue reduced(const NetworkValue& x, const AxesArgument& axis, bool keepd
 
 // Elements of an axis by their indices, which need not be in order.
 Value taken(Value x, int axis, Value indices) {
-  Ints order{axis}, back(x.rank());
-  for (int k = 0; k < x.rank(); ++k)
-    if (k != axis) order.push_back(k);
-  for (int k = 0; k < x.rank(); ++k) back[order[k]] = k;
-  const Value front = transpose(x, order);
+  const Value front = moved_axis(x, axis, 0);
   const std::int64_t n = front.shape()[0], rest = x.shape().elements() / std::max<std::int64_t>(n, 1);
   const Value rows = gather(reshape(front, {n, rest}), indices);
-  return transpose(reshape(rows, front.shape().with(0, indices.shape().elements())), back);
+  return moved_axis(reshape(rows, front.shape().with(0, indices.shape().elements())), 0, axis);
 }
 Value taken(Value x, int axis, const std::vector<std::int64_t>& indices) {
   Tensor tensor(DType::i32, {std::ssize(indices)});

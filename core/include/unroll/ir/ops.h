@@ -84,6 +84,7 @@ UNROLL_API Value pow(Value x, double exponent);
 // movement; a negative axis counts from the end
 UNROLL_API Value reshape(Value x, Shape shape);
 UNROLL_API Value transpose(Value x, Ints permutation);
+UNROLL_API Value moved_axis(Value x, int from, int to);          // both from 0 on; the others keep their order
 UNROLL_API Value slice(Value x, int axis, std::int64_t start, std::int64_t size);
 UNROLL_API Value pad(Value x, int axis, std::int64_t low, std::int64_t high);
 UNROLL_API Value concat(ValueList parts, int axis);
